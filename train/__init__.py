@@ -1,0 +1,1 @@
+"""How models learn and are compared, and the command line."""

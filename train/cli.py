@@ -1,0 +1,75 @@
+"""`greffe`: one command line, thin over the functions of the package.
+
+A subcommand is a module of `greffe.train.commands` with `add_arguments(parser)` and `run(arguments)`. It is imported
+only when it is called, and imports torch and its friends only inside `run`, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+COMMANDS = {
+    "params": "where the parameters of a model are, and how many",
+    "convert": "a checkpoint of the reference experiment into a Greffe folder",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; an expected failure is one line on standard error and a non-zero exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = _parse(arguments)
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        print("greffe: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if os.environ.get("GREFFE_TRACEBACK") or not _is_expected(error):
+            raise
+        print(f"greffe: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    width = max(map(len, COMMANDS)) + 2
+    parser = argparse.ArgumentParser(
+        prog="greffe",
+        description="Pre-train a small Transformer on plain text, graft a head onto it, fine-tune it as a classifier.",
+        epilog="subcommands:\n"
+        + "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
+        + "\n\n`greffe SUBCOMMAND --help` lists the options of one. Set GREFFE_TRACEBACK=1 to see where an error arose.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"greffe {version('greffe')}")
+    parser.add_argument("subcommand", choices=COMMANDS, metavar="SUBCOMMAND", help="what to do; see below")
+    name = parser.parse_args(arguments[:1]).subcommand
+
+    command = importlib.import_module(f"greffe.train.commands.{name}")
+    subparser = argparse.ArgumentParser(
+        prog=f"greffe {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_arguments(subparser)
+    subparser.set_defaults(run=command.run)
+    return subparser.parse_args(arguments[1:])
+
+
+def _is_expected(error: Exception) -> bool:
+    """Errors about what the user gave, as opposed to mistakes in Greffe, which deserve their traceback."""
+    if isinstance(error, (ValueError, OSError, ImportError)):
+        return True
+    from huggingface_hub.errors import StrictDataclassError  # a configuration that cannot be built
+
+    return isinstance(error, StrictDataclassError)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
