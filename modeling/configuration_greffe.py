@@ -111,9 +111,16 @@ class GreffeConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As in transformers, but keywords that are not options are refused and the result is checked."""
+        """As in transformers, but keywords that are not options are refused, and the result is checked.
+
+        Attributes that someone set on a configuration before saving it come back as they were.
+        """
         return_unused = kwargs.pop("return_unused_kwargs", False)
-        config, unused = super().from_dict(config_dict, return_unused_kwargs=True, **kwargs)
+        extra = {key: value for key, value in config_dict.items() if key in cls._unknown(config_dict)}
+        options = {key: value for key, value in config_dict.items() if key not in extra}
+        config, unused = super().from_dict(options, return_unused_kwargs=True, **kwargs)
+        for key, value in extra.items():
+            setattr(config, key, value)
         config.validate()  # the library checks at construction only, before `kwargs` are applied
         if return_unused:
             return config, unused
@@ -121,8 +128,12 @@ class GreffeConfig(PreTrainedConfig):
         return config
 
     @classmethod
+    def _unknown(cls, keywords: dict[str, Any]) -> list[str]:
+        return sorted(set(keywords) - {f.name for f in fields(cls)} - _KEYWORDS_OF_TRANSFORMERS)
+
+    @classmethod
     def _refuse_unknown(cls, keywords: dict[str, Any]) -> None:
-        unknown = sorted(set(keywords) - _KEYWORDS_OF_TRANSFORMERS)
+        unknown = cls._unknown(keywords)
         if unknown:
             known = sorted(f.name for f in fields(cls) if f.name not in _INHERITED_FIELDS)
             raise ValueError(f"expected options of {cls.__name__} among {known}, found {unknown}")

@@ -9,8 +9,9 @@ from torch import nn
 
 
 def describe_loading(model: nn.Module, source: str, loading_info: Any) -> str | None:
-    """A sentence or two on a load that changed something; None when every weight was simply read."""
-    new = loading_info.missing_keys | {name for name, *_ in loading_info.mismatched_keys}
+    """A few sentences on a load that changed something; None when every weight was simply read."""
+    mismatched = loading_info.mismatched_keys
+    new = loading_info.missing_keys | {name for name, *_ in mismatched}
     left = loading_info.unexpected_keys
     if not new and not left:
         return None
@@ -21,6 +22,8 @@ def describe_loading(model: nn.Module, source: str, loading_info: Any) -> str | 
         sentences.append(
             f"New, drawn at random and to be trained before use: {_summary(new)} ({count_new:,} parameters)."
         )
+    if mismatched:
+        sentences.append(f"Reinit due to size mismatch: {_shapes(mismatched)}.")
     if left:
         sentences.append(f"Left behind, as this model has no place for it: {_summary(left)}.")
     return " ".join(sentences)
@@ -28,13 +31,17 @@ def describe_loading(model: nn.Module, source: str, loading_info: Any) -> str | 
 
 def describe_mismatch(model: nn.Module, source: str, mismatched_keys: Iterable[tuple[str, Any, Any]]) -> str:
     """The error for weights whose shapes differ from the model's: expected, found, remedy."""
-    shapes = "; ".join(
+    return (
+        f"{type(model).__name__} does not fit the checkpoint in {source}: {_shapes(mismatched_keys)}. Load it with the "
+        "sizes and the num_labels that it was saved with, or pass ignore_mismatched_sizes=True to draw these weights "
+        "anew."
+    )
+
+
+def _shapes(mismatched_keys: Iterable[tuple[str, Any, Any]]) -> str:
+    return "; ".join(
         f"expected {name} of shape {tuple(in_model)}, found {tuple(in_checkpoint)}"
         for name, in_checkpoint, in_model in sorted(mismatched_keys, key=str)
-    )
-    return (
-        f"{type(model).__name__} does not fit the checkpoint in {source}: {shapes}. Load it with the sizes and the "
-        "num_labels that it was saved with, or pass ignore_mismatched_sizes=True to draw these weights anew."
     )
 
 

@@ -40,7 +40,8 @@ from .configuration_greffe import GreffeConfig
 from .load_report import describe_loading, describe_mismatch
 from .loss import classification_loss, linear_cross_entropy
 
-logger = logging.get_logger("transformers.greffe")  # under the library's, so that its verbosity settings apply
+# The library's own logger of load reports: what silences or records its reports does so with ours.
+logger = logging.get_logger("transformers.modeling_utils")
 
 
 def position_angles(position_ids: Tensor, dim: int) -> Tensor:
