@@ -1,6 +1,6 @@
 """What a Greffe model is made of: its sizes, its few options, and the checks that keep them consistent."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: the types are checked at run time, which strings would switch off.
 
 from dataclasses import field, fields
 from typing import Any, ClassVar, Literal
@@ -103,7 +103,7 @@ class GreffeConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     @classmethod
-    def from_preset(cls, name: str, **overrides: Any) -> GreffeConfig:
+    def from_preset(cls, name: str, **overrides: Any) -> "GreffeConfig":
         """A named starting point, with some of its values replaced."""
         if name not in PRESETS:
             raise ValueError(f"expected a preset among {sorted(PRESETS)}, found {name!r}")

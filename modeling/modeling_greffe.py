@@ -87,6 +87,13 @@ def eager_attention_forward(
     return (weights @ value).transpose(1, 2), weights  # (B, T, nh, hd)
 
 
+def linear(inputs: int, outputs: int, weight_bound: float, bias_bound: float = 0.0) -> nn.Linear:
+    """A linear layer with the bounds of its uniform initial values, which `_init_weights` reads."""
+    layer = nn.Linear(inputs, outputs)
+    layer.init_bounds = (weight_bound, bias_bound)  # type: ignore[assignment]
+    return layer
+
+
 class GreffeAttention(nn.Module):
     def __init__(self, config: GreffeConfig, layer_idx: int):
         super().__init__()
@@ -96,8 +103,8 @@ class GreffeAttention(nn.Module):
         self.scaling = self.head_dim**-0.5
         self.is_causal = config.is_causal
         # One matrix for queries, keys and values: one product instead of three.
-        self.qkv_proj = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.o_proj = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv_proj = linear(config.hidden_size, 3 * config.hidden_size, weight_bound=(1.5 / config.hidden_size) ** 0.5)
+        self.o_proj = linear(config.hidden_size, config.hidden_size, weight_bound=config.hidden_size**-0.5)
 
     def forward(
         self,
@@ -128,8 +135,9 @@ class GreffeAttention(nn.Module):
 class GreffeMLP(nn.Module):
     def __init__(self, config: GreffeConfig):
         super().__init__()
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size)
+        up_bound, down_bound = config.hidden_size**-0.5, config.intermediate_size**-0.5
+        self.up_proj = linear(config.hidden_size, config.intermediate_size, up_bound, bias_bound=up_bound)
+        self.down_proj = linear(config.intermediate_size, config.hidden_size, down_bound, bias_bound=down_bound)
         self.activation = ACT2FN[config.hidden_act]
         self.dropout = nn.Dropout(config.hidden_dropout)
 
@@ -175,22 +183,15 @@ class GreffePreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Draw as the experiment does: its own ranges for embeddings and heads, torch's for the layers."""
+        """Draw as the experiment does: `initializer_range` for embeddings and heads, torch's bounds in the layers."""
         if isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
         elif isinstance(module, (nn.Embedding, nn.Linear)):
-            init.uniform_(module.weight, -self.config.initializer_range, self.config.initializer_range)
+            weight_bound, bias_bound = getattr(module, "init_bounds", (self.config.initializer_range, 0.0))
+            init.uniform_(module.weight, -weight_bound, weight_bound)
             if getattr(module, "bias", None) is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, GreffeAttention):  # after its two matrices, whose draw this replaces
-            init.xavier_uniform_(module.qkv_proj.weight)
-            init.kaiming_uniform_(module.o_proj.weight, a=math.sqrt(5))
-        elif isinstance(module, GreffeMLP):
-            for linear in (module.up_proj, module.down_proj):
-                init.kaiming_uniform_(linear.weight, a=math.sqrt(5))
-                bound = linear.in_features**-0.5
-                init.uniform_(linear.bias, -bound, bound)
+                init.uniform_(module.bias, -bias_bound, bias_bound)
 
     @staticmethod
     def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:

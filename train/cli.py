@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 COMMANDS = {
+    "tokenizer": "train a tokenizer on any text, import the experiment's, see how one cuts a text",
     "params": "where the parameters of a model are, and how many",
     "convert": "a checkpoint of the reference experiment into a Greffe folder",
 }
@@ -32,9 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("greffe: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        if os.environ.get("GREFFE_TRACEBACK") or not _is_expected(error):
+        message = _expected_message(error)
+        if os.environ.get("GREFFE_TRACEBACK") or message is None:
             raise
-        print(f"greffe: error: {error}", file=sys.stderr)
+        print(f"greffe: error: {message}", file=sys.stderr)
         return 1
     return 0
 
@@ -62,13 +64,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return subparser.parse_args(arguments[1:])
 
 
-def _is_expected(error: Exception) -> bool:
-    """Errors about what the user gave, as opposed to mistakes in Greffe, which deserve their traceback."""
+def _expected_message(error: Exception) -> str | None:
+    """What to say of an error about what the user gave; None for a mistake in Greffe, which deserves its traceback."""
     if isinstance(error, (ValueError, OSError, ImportError)):
-        return True
-    from huggingface_hub.errors import StrictDataclassError  # a configuration that cannot be built
+        return str(error)
+    from huggingface_hub.errors import StrictDataclassError
 
-    return isinstance(error, StrictDataclassError)
+    if isinstance(error, StrictDataclassError):  # a configuration that cannot be built; the cause says why
+        return str(error.__cause__ or error)
+    return None
 
 
 if __name__ == "__main__":
