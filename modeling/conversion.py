@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor
 
 from .configuration_greffe import GreffeConfig
@@ -47,8 +48,8 @@ def read_checkpoint(path: str | Path, num_attention_heads: int = 2) -> GreffePre
     state = _read_state_dict(path)
     try:
         return _build_model(state, num_attention_heads)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    except (ValueError, StrictDataclassError) as error:
+        raise ValueError(f"{path}: {error.__cause__ or error}") from error
 
 
 def _read_state_dict(path: str | Path) -> dict[str, Tensor]:

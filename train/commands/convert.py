@@ -16,7 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from greffe.modeling.conversion import convert_checkpoint
+    from greffe.tokenization.output_folder import check_output_folder, write_folder
 
-    model = convert_checkpoint(options.checkpoint, options.output, options.num_attention_heads)
+    check_output_folder(options.output)  # before the slow imports and the work
+    from greffe.modeling.conversion import read_checkpoint
+
+    model = read_checkpoint(options.checkpoint, options.num_attention_heads)
+    write_folder(options.output, model.save_pretrained)
     print(f"{type(model).__name__} of {model.num_parameters():,} parameters written to {options.output}")
