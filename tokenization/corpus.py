@@ -70,8 +70,11 @@ def read_corpus(
     several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not several:
         raise ValueError(f"expected {_KNOWN}, a folder of such files or a glob, found no path")
-    unique = {file.resolve(): file for path in reversed(several) for file in reversed(_find_files(str(path)))}
-    return Corpus(list(reversed(unique.values())), text_column, separator, errors)
+    unique: dict[Path, Path] = {}
+    for path in several:
+        for file in _find_files(str(path)):
+            unique.setdefault(file.resolve(), file)
+    return Corpus(list(unique.values()), text_column, separator, errors)
 
 
 def _find_files(path: str) -> list[Path]:

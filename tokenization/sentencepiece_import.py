@@ -14,9 +14,12 @@ from .fast_tokenizer import MODEL_MAX_LENGTH, wrap_backend
 from .pretokenized import SPECIAL_TOKENS, read_dictionary
 
 # Field numbers of sentencepiece_model.proto.
-_TRAINER, _NORMALIZER = 2, 3
+_PIECE, _TRAINER, _NORMALIZER = 1, 2, 3
+_KIND = 3
 _MODEL_TYPE, _WHITESPACE_AS_SUFFIX, _BYTE_FALLBACK = 3, 24, 35
 _CHARSMAP, _DUMMY_PREFIX, _REMOVE_EXTRA_WHITESPACES, _ESCAPE_WHITESPACES = 2, 3, 4, 5
+# Values of its enumerations.
+_NORMAL, _USER_DEFINED = 1, 4
 _BPE = 2
 
 _SPACE = "\u2581"  # ▁, how SentencePiece writes the space before a word
@@ -36,9 +39,10 @@ def import_sentencepiece(
     processor = _load_processor(model)
     vocabulary = read_dictionary(dictionary)
     _check_dictionary(processor, model, vocabulary, dictionary)
-    settings = dict(_read_fields(processor.serialized_model_proto()))
-    normalizer = dict(_read_fields(settings[_NORMALIZER]))
-    _check_options(dict(_read_fields(settings[_TRAINER])), normalizer, model)
+    fields = list(_read_fields(processor.serialized_model_proto()))
+    trainer, normalizer = (dict(_read_fields(dict(fields)[number])) for number in (_TRAINER, _NORMALIZER))
+    kinds = {dict(_read_fields(content)).get(_KIND, _NORMAL) for number, content in fields if number == _PIECE}
+    _check_options(kinds, trainer, normalizer, model)
 
     backend = Tokenizer(
         models.BPE(
@@ -93,11 +97,14 @@ def _check_dictionary(
             )
 
 
-def _check_options(trainer: dict[int, Any], normalizer: dict[int, Any], model: str | os.PathLike[str]) -> None:
+def _check_options(
+    kinds: set[int], trainer: dict[int, Any], normalizer: dict[int, Any], model: str | os.PathLike[str]
+) -> None:
     """Refuse the kinds of model that would not be converted exactly."""
     refusals = {
         "a BPE model (--model_type=bpe)": trainer.get(_MODEL_TYPE, 1) != _BPE,
         "--byte_fallback=false": trainer.get(_BYTE_FALLBACK, 0) != 0,
+        "no symbols of its own (--user_defined_symbols)": _USER_DEFINED in kinds,
         "--treat_whitespace_as_suffix=false": trainer.get(_WHITESPACE_AS_SUFFIX, 0) != 0,
         "--add_dummy_prefix=true": normalizer.get(_DUMMY_PREFIX, 1) == 0,
         "--remove_extra_whitespaces=true": normalizer.get(_REMOVE_EXTRA_WHITESPACES, 1) == 0,

@@ -41,7 +41,7 @@ class TextStream:
     @property
     def position(self) -> int:
         """How many bytes of the file, as it is on disk, have been read."""
-        return 0 if self._file.closed else self._file.tell()
+        return self._file.tell() if self._file.seekable() else 0  # a pipe has none
 
     def lines(self) -> Iterator[str]:
         start = 0
