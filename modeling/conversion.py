@@ -61,8 +61,8 @@ def _read_state_dict(path: str | Path) -> dict[str, Tensor]:
         raise IsADirectoryError(f"expected a checkpoint file, found a folder at {path}") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         raise ValueError(
-            f"expected a file of tensors in {path}, as torch.save writes them, found one that is damaged or holds other "
-            "objects, which are not loaded because they can run code; save model.state_dict() in it instead"
+            f"expected a file of tensors in {path}, as torch.save writes them, found one that is damaged or holds "
+            "other objects, which are not loaded because they can run code; save model.state_dict() in it instead"
         ) from error
     if isinstance(content, Mapping) and "model_state_dict" in content:
         content = content["model_state_dict"]

@@ -61,10 +61,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
         matrix = weight.to(hidden.dtype)
         loss = hidden.new_zeros((), dtype=torch.float32)
         buffer = hidden.new_empty((rows, vocab_size), dtype=torch.float32)
-        needs_grad = any(ctx.needs_input_grad)
-        grad_hidden = torch.empty_like(hidden) if needs_grad else None
-        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
-        grad_bias = torch.zeros_like(bias, dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+        grad_hidden = torch.empty_like(hidden) if needs_hidden else None
+        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_weight else None
+        grad_bias = torch.zeros_like(bias, dtype=torch.float32) if bias is not None and needs_bias else None
 
         for start in range(0, tokens, rows):
             chunk = hidden[start : start + rows]  # (rows, d)
@@ -78,7 +78,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             top = scores.amax(1, keepdim=True)
             total = scores.sub_(top).exp_().sum(1, keepdim=True)
             loss += ((top + total.log() - target_logit) * scale).sum()
-            if not needs_grad:
+            if not any(ctx.needs_input_grad):
                 continue
             scores *= scale / total
             scores.scatter_add_(1, target, -scale)
@@ -87,7 +87,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
             gradient = scores.to(matrix.dtype)
             if grad_weight is not None:
                 _multiply(gradient.t(), chunk, out=grad_weight, accumulate=True)
-            grad_hidden[start : start + rows] = gradient @ matrix
+            if grad_hidden is not None:
+                torch.mm(gradient, matrix, out=grad_hidden[start : start + rows])
 
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype

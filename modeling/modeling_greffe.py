@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -103,8 +103,9 @@ class GreffeAttention(nn.Module):
         self.scaling = self.head_dim**-0.5
         self.is_causal = config.is_causal
         # One matrix for queries, keys and values: one product instead of three.
-        self.qkv_proj = linear(config.hidden_size, 3 * config.hidden_size, weight_bound=(1.5 / config.hidden_size) ** 0.5)
-        self.o_proj = linear(config.hidden_size, config.hidden_size, weight_bound=config.hidden_size**-0.5)
+        width = config.hidden_size
+        self.qkv_proj = linear(width, 3 * width, weight_bound=(1.5 / width) ** 0.5)
+        self.o_proj = linear(width, width, weight_bound=width**-0.5)
 
     def forward(
         self,
@@ -135,9 +136,9 @@ class GreffeAttention(nn.Module):
 class GreffeMLP(nn.Module):
     def __init__(self, config: GreffeConfig):
         super().__init__()
-        up_bound, down_bound = config.hidden_size**-0.5, config.intermediate_size**-0.5
-        self.up_proj = linear(config.hidden_size, config.intermediate_size, up_bound, bias_bound=up_bound)
-        self.down_proj = linear(config.intermediate_size, config.hidden_size, down_bound, bias_bound=down_bound)
+        outer, inner = config.hidden_size, cast(int, config.intermediate_size)
+        self.up_proj = linear(outer, inner, weight_bound=outer**-0.5, bias_bound=outer**-0.5)
+        self.down_proj = linear(inner, outer, weight_bound=inner**-0.5, bias_bound=inner**-0.5)
         self.activation = ACT2FN[config.hidden_act]
         self.dropout = nn.Dropout(config.hidden_dropout)
 
@@ -190,7 +191,7 @@ class GreffePreTrainedModel(PreTrainedModel):
         elif isinstance(module, (nn.Embedding, nn.Linear)):
             weight_bound, bias_bound = getattr(module, "init_bounds", (self.config.initializer_range, 0.0))
             init.uniform_(module.weight, -weight_bound, weight_bound)
-            if getattr(module, "bias", None) is not None:
+            if isinstance(module, nn.Linear) and module.bias is not None:
                 init.uniform_(module.bias, -bias_bound, bias_bound)
 
     @staticmethod
@@ -376,7 +377,7 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
         super().__init__(config)
         self.model = GreffeModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.score = nn.Linear(config.hidden_size, config.num_labels)
+        self.score = nn.Linear(config.hidden_size, cast(int, config.num_labels))
         self.post_init()
 
     @can_return_tuple
@@ -403,11 +404,11 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
         )
         pooled = self._pool(outputs.last_hidden_state, attention_mask)  # (B, d)
         logits = self.score(self.dropout(pooled))  # (B, C)
-        loss = None
+        loss: Any = None
         if labels is not None:
-            if self.config.problem_type is None:  # remembered: pipelines read it to turn logits into scores
-                self.config.problem_type = self._infer_problem_type(labels)
-            loss = classification_loss(logits, labels, self.config.problem_type, num_items_in_batch)
+            problem_type = self.config.problem_type or self._infer_problem_type(labels)
+            self.config.problem_type = problem_type  # remembered: pipelines read it to turn logits into scores
+            loss = classification_loss(logits, labels, problem_type, num_items_in_batch)
         return SequenceClassifierOutputWithPast(
             loss=loss,
             logits=logits,
@@ -429,7 +430,7 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
         last = (real.cumsum(1) * real).argmax(1)
         return hidden_states[torch.arange(batch, device=hidden_states.device), last]
 
-    def _infer_problem_type(self, labels: Tensor) -> str:
+    def _infer_problem_type(self, labels: Tensor) -> Any:
         if self.config.num_labels == 1:
             return "regression"
         return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
@@ -451,7 +452,7 @@ def _loss_and_logits(
     logits_to_keep: int | Tensor = 0,
     num_items_in_batch: Tensor | int | None = None,
     **kwargs: Any,
-) -> tuple[Tensor | None, Tensor | None]:
+) -> tuple[Any, Any]:
     """In training the loss without the logits; otherwise the logits, and the loss if there are targets."""
     head = model.lm_head
     if targets is not None and model.training and type(head) is nn.Linear:  # an adapter is a layer of its own

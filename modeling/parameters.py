@@ -14,7 +14,6 @@ from . import modeling_greffe
 from .configuration_greffe import GreffeConfig
 from .modeling_greffe import GreffeForCausalLM, GreffeForSequenceClassification, GreffePreTrainedModel
 
-
 # The parts in the order of the computation, by the module that holds them.
 _PARTS = {
     "embed_tokens": "embedding",

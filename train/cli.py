@@ -48,7 +48,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         description="Pre-train a small Transformer on plain text, graft a head onto it, fine-tune it as a classifier.",
         epilog="subcommands:\n"
         + "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
-        + "\n\n`greffe SUBCOMMAND --help` lists the options of one. Set GREFFE_TRACEBACK=1 to see where an error arose.",
+        + "\n\n`greffe SUBCOMMAND --help` lists its options. GREFFE_TRACEBACK=1 shows where an error arose.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"greffe {version('greffe')}")

@@ -102,7 +102,7 @@ def test_weights_that_do_not_form_a_model_are_refused(damage, message: str, tmp_
 
 
 def test_number_of_heads_must_divide_the_width(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="checkpoint.pt.*num_attention_heads=3"):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt.*num_attention_heads=3"):
         read_checkpoint(save(ReferenceModel().state_dict(), tmp_path), num_attention_heads=3)
 
 

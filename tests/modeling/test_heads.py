@@ -55,7 +55,7 @@ def test_every_change_of_head(source: type, target: type, kind: str, tmp_path: P
     grafted, info = target.from_pretrained(tmp_path, output_loading_info=True)
     assert type(grafted) is target
     assert_same_trunk(grafted, saved)
-    taken = source in LANGUAGE_MODELS and target in LANGUAGE_MODELS or source is target
+    taken = source is target or {source, target} <= set(LANGUAGE_MODELS)
     if taken:
         assert not info["missing_keys"]
         assert all(torch.equal(value, saved.state_dict()[name]) for name, value in grafted.state_dict().items())
@@ -87,8 +87,8 @@ def test_report_says_in_plain_words_what_is_new(tmp_path: Path, report: pytest.L
     GreffeForCausalLM(tiny_config()).save_pretrained(tmp_path)
     GreffeForSequenceClassification.from_pretrained(tmp_path, num_labels=2)
     assert [record.getMessage() for record in report.records] == [
-        f"GreffeForSequenceClassification from {tmp_path}: 16,032 parameters were taken. New, drawn at random and to be "
-        "trained before use: score (66 parameters). Left behind, as this model has no place for it: lm_head."
+        f"GreffeForSequenceClassification from {tmp_path}: 16,032 parameters were taken. New, drawn at random and to "
+        "be trained before use: score (66 parameters). Left behind, as this model has no place for it: lm_head."
     ]
 
 
@@ -129,7 +129,7 @@ def test_label_names_survive(causal_folder: Path, tmp_path: Path) -> None:
 
 
 def test_direction_of_a_checkpoint(tmp_path: Path) -> None:
-    """A masked model's trunk sees both directions, also in a classifier, until the head or the caller says otherwise."""
+    """A masked model's trunk sees both directions, in a classifier too, until head or caller say otherwise."""
     GreffeForMaskedLM(tiny_config()).save_pretrained(tmp_path)
     assert GreffeForSequenceClassification.from_pretrained(tmp_path).config.is_causal is False
     assert GreffeForSequenceClassification.from_pretrained(tmp_path, is_causal=True).config.is_causal is True

@@ -51,8 +51,8 @@ def test_folders_that_hold_no_model(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder"):
         load_structure(str(tmp_path / "nowhere"))
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(FileNotFoundError, match="notes.txt"):
+    with pytest.raises(FileNotFoundError, match=r"notes\.txt"):
         load_structure(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
-    with pytest.raises(ValueError, match="expected model_type 'greffe' .* found 'gpt2'"):
+    with pytest.raises(ValueError, match=r"expected model_type 'greffe' .* found 'gpt2'"):
         load_structure(str(tmp_path))

@@ -3,7 +3,7 @@
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-WORDS = "le la un une livre roman film bon mauvais très pas plus lire aimer ennuyer beau . , !".split()
+WORDS = ["le", "la", "un", "une", "livre", "roman", "film", "bon", "mauvais", "très", "beau", ".", ",", "!"]
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
