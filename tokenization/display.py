@@ -35,8 +35,12 @@ def format_pieces(tokenizer: PreTrainedTokenizerFast, text: str) -> str:
 
 def _summarize(characters: int, special: list[int]) -> str:
     pieces = len(special) - sum(special)
-    total = f"{len(special):,} tokens: {pieces:,} pieces of text and {sum(special):,} special"
-    return f"{total}; {characters:,} characters, {characters / pieces:.2f} a piece" if pieces else total
+    total = f"{_count(len(special), 'token')}: {_count(pieces, 'piece')} of text and {sum(special):,} special"
+    return f"{total}; {_count(characters, 'character')}, {characters / pieces:.2f} a piece" if pieces else total
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def _readable(tokenizer: PreTrainedTokenizerFast, token: str) -> str:

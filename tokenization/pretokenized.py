@@ -11,8 +11,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .text_stream import TextStream
-
 # In the order of their ids.
 SPECIAL_TOKENS = {"bos_token": "<sos>", "pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<oov>"}
 _BEGINNING, _UNKNOWN = 0, 3
@@ -80,8 +78,17 @@ def _read_label(line: str, path: Path, number: int) -> int:
 def _read_lines(path: Path) -> list[str]:
     if not path.is_file():
         raise FileNotFoundError(f"expected the file {path}, found none")
-    with TextStream(path) as stream:
-        return [line.rstrip("\r\n") for line in stream.lines()]
+    content = path.read_bytes()
+    try:
+        lines = content.decode("utf-8").split("\n")  # not splitlines(), which would also cut inside a piece
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"expected UTF-8 in {path}, found byte 0x{content[error.start]:02x} at position {error.start:,}; give the "
+            "experiment's own files"
+        ) from error
+    if lines[-1] == "":
+        lines.pop()  # after the last line's end
+    return [line.removesuffix("\r") for line in lines]
 
 
 __all__ = ["SPECIAL_TOKENS", "Pretokenized", "read_dictionary", "read_pretokenized"]

@@ -71,11 +71,15 @@ def _load_processor(model: str | os.PathLike[str]) -> Any:
             "expected the package sentencepiece to read SentencePiece models, found none; install it with "
             "`pip install greffe[sentencepiece]`"
         ) from error
+    if not Path(model).is_file():
+        raise FileNotFoundError(f"expected a SentencePiece model, found no file {model}")
     content = Path(model).read_bytes()
     try:
         return SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
-        raise ValueError(f"expected a SentencePiece model, found {model} ({len(content):,} bytes): {error}") from error
+        raise ValueError(
+            f"expected a SentencePiece model, found something else in {model} ({len(content):,} bytes)"
+        ) from error
 
 
 def _check_dictionary(

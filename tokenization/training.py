@@ -32,8 +32,9 @@ SMALLEST_VOCABULARY = 256 + len(SPECIAL_TOKENS)
 
 # Pieces do not cross these borders: words with their accents, numbers, other signs, each with the space before it.
 # GPT-2's pattern without its English contractions ('s, 't, 'll), and with combining marks inside words. No piece can
-# spell a control token: "<" and "s" are always apart.
-_WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+# spell a control token: "<" and "s" are always apart. The limit is above any word: without it, the time that a long run
+# takes (base64, a genome, a ruled line) would grow with the square of its length.
+_WORDS = r" ?[\p{L}\p{M}]{1,256}| ?\p{N}{1,256}| ?[^\s\p{L}\p{M}\p{N}]{1,256}|\s{1,256}(?!\S)|\s{1,256}"
 
 
 def train_tokenizer(
@@ -76,8 +77,7 @@ def _make_trainer(algorithm: Algorithm, vocab_size: int) -> Any:
     common: dict[str, Any] = {
         "vocab_size": vocab_size,
         "special_tokens": list(SPECIAL_TOKENS.values()),
-        # Every byte, seen or not, and in one order: the library gives them as a set.
-        "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()),
+        "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),  # every byte, seen or not
         "show_progress": False,  # the library's bars count documents and do not know the total
     }
     return trainers.BpeTrainer(min_frequency=2, **common) if algorithm == "bpe" else trainers.UnigramTrainer(**common)

@@ -38,7 +38,7 @@ def test_no_text(tokenizer):
         "piece  id",
         "<s>     0",
         "",
-        "1 tokens: 0 pieces of text and 1 special",
+        "1 token: 0 pieces of text and 1 special",
     ]
 
 

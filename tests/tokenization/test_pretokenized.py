@@ -8,7 +8,7 @@ from greffe.tokenization import read_dictionary, read_pretokenized
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "dict.txt").write_text("▁un 1\n▁livre 7\ns 1\n\u00a0 1\n", encoding="utf-8")
+    (tmp_path / "dict.txt").write_text("▁un 1\n▁livre 7\ns 1\n\u00a0 1\n\u2028 1\n", encoding="utf-8")
     (tmp_path / "train.review.spm").write_text("▁un ▁livre s\n▁un \u00a0 🎉 s\r\n\n", encoding="utf-8")
     (tmp_path / "train.label").write_text("1\n0\n1\n")
     return tmp_path
@@ -17,7 +17,7 @@ def folder(tmp_path):
 def test_dictionary(folder):
     assert read_dictionary(folder / "dict.txt") == {
         **{"<sos>": 0, "<pad>": 1, "<eos>": 2, "<oov>": 3},
-        **{"▁un": 4, "▁livre": 5, "s": 6, "\u00a0": 7},
+        **{"▁un": 4, "▁livre": 5, "s": 6, "\u00a0": 7, "\u2028": 8},
     }
 
 
@@ -47,6 +47,12 @@ def test_refused(folder, name, content, message):
     (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_pretokenized(folder / "train", folder / "dict.txt")
+
+
+def test_undecodable(folder):
+    (folder / "dict.txt").write_bytes(b"a 1\n\xe9 1\n")
+    with pytest.raises(ValueError, match=r"expected UTF-8 in .*dict.txt, found byte 0xe9 at position 4; give"):
+        read_dictionary(folder / "dict.txt")
 
 
 def test_no_reviews(folder):

@@ -157,7 +157,7 @@ def test_the_comparison_before_writing_finds_a_difference(imported, tmp_path):
 def test_other_normalisations(tmp_path, normalization):
     processor = train_model(tmp_path, normalization_rule_name=normalization)
     tokenizer = import_sentencepiece(tmp_path / "a.model", tmp_path / "dict.txt")
-    for text in ["Balo  MI\tré", " \u00a0balo ½ ", *make_documents(20)]:
+    for text in ["Balo  MI\tré", " \u00a0balo ½ ", "▁balo", "balo▁ ", "▁", "balo ▁mi", *make_documents(20)]:
         assert_same_pieces((processor, tokenizer, None), text)
 
 
@@ -183,8 +183,12 @@ def test_a_dictionary_of_another_model_is_refused(imported, tmp_path):
 
 def test_not_a_model(imported, tmp_path):
     (tmp_path / "a.model").write_bytes(b"not a model")
-    with pytest.raises(ValueError, match=r"expected a SentencePiece model, found .*a.model \(11 bytes\)"):
+    with pytest.raises(
+        ValueError, match=r"expected a SentencePiece model, found something else in .*a.model \(11 bytes\)"
+    ):
         import_sentencepiece(tmp_path / "a.model", imported[2] / "dict.txt")
+    with pytest.raises(FileNotFoundError, match=r"expected a SentencePiece model, found no file .*none.model"):
+        import_sentencepiece(tmp_path / "none.model", imported[2] / "dict.txt")
 
 
 def test_without_sentencepiece_the_error_names_the_extra(imported, tmp_path):

@@ -59,6 +59,14 @@ def test_pieces_stay_inside_words_and_take_marks_with_them():
     assert pieces == ["me\u0301me", " le", " 1234", "!!"]
 
 
+def test_a_long_run_does_not_take_forever(tokenizer):
+    # Without the limit a piece would grow over the whole run, and the time with the square of its length.
+    learned = train_tokenizer(["acgt" * 75_000], vocab_size=300)
+    assert max(len(token) for token in learned.get_vocab()) <= 256
+    run = "acgt-" * 100 + "a" * 10_000
+    assert tokenizer.decode(tokenizer(run, verbose=False)["input_ids"][1:]) == run
+
+
 def test_a_control_token_in_the_corpus_is_not_learned_as_a_piece(tokenizer):
     # Its string would then have two ids, or a text would hold the control token's own.
     learned = train_tokenizer(["</s><mask></s> <pad>"] * 50, vocab_size=400, algorithm="unigram")
@@ -85,7 +93,7 @@ def test_the_same_corpus_gives_the_same_bytes(tmp_path):
         (tmp_path / run).mkdir()
         environment = {
             **os.environ,
-            "PYTHONPATH": os.path.dirname(invented_text.__file__),
+            "PYTHONPATH": os.pathsep.join([os.path.dirname(invented_text.__file__), *sys.path]),
             "PYTHONHASHSEED": threads,
             "RAYON_NUM_THREADS": threads,
             "TOKENIZERS_PARALLELISM": "true",
