@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := modeling tokenization train
+PACKAGES := hub modeling tokenization train
 
 .PHONY: demo test check bench clean
 .DELETE_ON_ERROR:

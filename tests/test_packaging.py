@@ -11,7 +11,7 @@ import pytest
 from environments import run_python
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("modeling", "tokenization", "train")
+PACKAGES = ("hub", "modeling", "tokenization", "train")
 
 
 @pytest.fixture(scope="module")

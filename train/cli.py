@@ -15,6 +15,7 @@ from importlib.metadata import version
 
 COMMANDS = {
     "tokenizer": "train a tokenizer on any text, import the experiment's, see how one cuts a text",
+    "hub": "keep models by name in a directory: push, tag, pull, verify, serve",
     "params": "where the parameters of a model are, and how many",
     "convert": "a checkpoint of the reference experiment into a Greffe folder",
 }

@@ -12,7 +12,7 @@ SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--model", metavar="DIR", help="a saved model folder")
+    source.add_argument("--model", metavar="MODEL", help="a folder, or organisation/name[@rev] in the local hub")
     source.add_argument("--preset", default="lab", help="a named configuration: lab (default) or small")
     parser.add_argument("--num_labels", type=int, metavar="N", help="count a classifier of N labels")
     for size in SIZES:
@@ -26,13 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from greffe.hub import resolve_model
     from greffe.modeling.parameters import count_parameters, format_parameters, load_structure
 
     flags = {name: getattr(options, name) for name in (*SIZES, "tie_word_embeddings")}
     overrides = {name: value for name, value in flags.items() if value is not None}
     if options.model is not None and overrides:
         raise ValueError(f"expected --model or sizes, found --model {options.model} with {sorted(overrides)}")
-    model = load_structure(options.model, options.preset, options.num_labels, overrides)
+    folder = None if options.model is None else str(resolve_model(options.model))
+    model = load_structure(folder, options.preset, options.num_labels, overrides)
     if options.freeze_trunk:
         model.base_model.requires_grad_(False)
     print(format_parameters(type(model).__name__, count_parameters(model)))
