@@ -33,8 +33,7 @@ def wrap_backend(
     backend: Tokenizer, special_tokens: Mapping[str, str | AddedToken], model_max_length: int = MODEL_MAX_LENGTH
 ) -> PreTrainedTokenizerFast:
     """A trained or imported tokenizer with Greffe's settings; `special_tokens` as `{"bos_token": "<s>", …}`."""
-    if model_max_length < 2:
-        raise ValueError(f"expected model_max_length of at least 2, found {model_max_length}")
+    check_max_length(model_max_length)
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         **special_tokens,
@@ -47,6 +46,12 @@ def wrap_backend(
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,  # it would remove the space of "Vraiment ?"
     )
+
+
+def check_max_length(model_max_length: int) -> None:
+    """Refuse a length that leaves no room for text after the beginning token."""
+    if model_max_length < 2:
+        raise ValueError(f"expected model_max_length of at least 2, found {model_max_length}")
 
 
 def encode_documents(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str]) -> list[list[int]]:
@@ -102,6 +107,7 @@ def load_tokenizer(folder: str | os.PathLike[str]) -> PreTrainedTokenizerFast:
 
 __all__ = [
     "MODEL_MAX_LENGTH",
+    "check_max_length",
     "check_unicode",
     "encode_documents",
     "load_tokenizer",

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerFast
 
 from .corpus import Corpus
-from .fast_tokenizer import MODEL_MAX_LENGTH, wrap_backend
+from .fast_tokenizer import MODEL_MAX_LENGTH, check_max_length, wrap_backend
 
 Algorithm = Literal["bpe", "unigram"]
 
@@ -59,6 +59,7 @@ def train_tokenizer(
         )
     if isinstance(documents, (str, os.PathLike)):
         raise TypeError(f"expected documents, found one string or path: {documents!r:.60}; pass read_corpus(path)")
+    check_max_length(model_max_length)
     backend = Tokenizer(models.BPE() if algorithm == "bpe" else models.Unigram())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -107,7 +108,7 @@ def _count(documents: Iterable[str], progress: bool) -> Iterator[str]:
 def _settle_unigram(backend: Tokenizer) -> Tokenizer:
     """The same Unigram model whatever the order in which the trainer's threads and hash tables added their sums.
 
-    The trainer finds the same pieces each time (the counts that it prunes by are whole numbers), but their scores vary
+    The trainer prunes by whole counts, and found the same pieces in every run that was compared; but their scores vary
     in the last digits, and the bytes that the corpus lacks get scores up to 0.0256 above the lowest in a random order.
     """
     state = json.loads(backend.to_str())

@@ -119,12 +119,13 @@ def test_the_smallest_vocabulary_is_the_bytes():
     assert tokenizer.decode(tokenizer("été 🎉")["input_ids"][1:]) == "été 🎉"
 
 
+def never():
+    raise AssertionError("read")
+    yield ""
+
+
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 def test_a_vocabulary_too_small_is_refused_before_reading(algorithm):
-    def never():
-        raise AssertionError("read")
-        yield ""
-
     with pytest.raises(
         ValueError, match=r"expected vocab_size of at least 260 \(256 bytes and 4 special tokens\), found 259"
     ):
@@ -140,8 +141,8 @@ def test_a_small_corpus_gives_a_smaller_vocabulary():
     [
         ([], {}, ValueError, "expected at least one document, found none"),
         ("corpus.txt", {}, TypeError, r"expected documents, found one string or path: 'corpus.txt'; pass read_corpus"),
-        (["a"], {"algorithm": "wordpiece"}, ValueError, r"among \['bpe', 'unigram'\], found 'wordpiece'"),
-        (["a"], {"model_max_length": 1}, ValueError, "expected model_max_length of at least 2, found 1"),
+        (never(), {"algorithm": "wordpiece"}, ValueError, r"among \['bpe', 'unigram'\], found 'wordpiece'"),
+        (never(), {"model_max_length": 1}, ValueError, "expected model_max_length of at least 2, found 1"),
     ],
 )
 def test_refused(documents, options, error, message):
