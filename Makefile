@@ -8,7 +8,7 @@ PACKAGES := hub modeling tokenization train
 .DELETE_ON_ERROR:
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/pytest
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -30,5 +30,5 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo,dev]"
 	touch $@

@@ -13,6 +13,7 @@ from greffe.modeling import (
     GreffeModel,
 )
 from greffe.modeling.conversion import read_checkpoint
+from greffe.modeling.modeling_greffe import rotate, sinusoidal_embedding
 from reference_experiment import ReferenceModel
 from tiny_models import random_ids, tiny_config
 from torch import Tensor, nn
@@ -86,14 +87,30 @@ def test_classifier_equals_the_reference_on_the_last_real_token(tmp_path: Path, 
 
 
 def test_sinusoids_are_those_of_the_description() -> None:
-    from greffe.modeling.modeling_greffe import sinusoidal_embedding
-
     table = sinusoidal_embedding(torch.tensor([0, 1, 77, 4000]), 200)
     for row, position in zip(table, (0, 1, 77, 4000), strict=True):
         for i in (0, 1, 42, 99):
             angle = position / 10000 ** (2 * i / 200)
             assert row[2 * i].item() == pytest.approx(math.sin(angle), abs=3e-4)  # fp32 angles up to 4000 radians
             assert row[2 * i + 1].item() == pytest.approx(math.cos(angle), abs=3e-4)
+
+
+def test_rotation_is_that_of_complex_numbers() -> None:
+    angles = torch.rand(1, 5, 4) * 6
+    states = torch.randn(1, 2, 5, 8)
+    turned = torch.complex(states[..., :4], states[..., 4:]) * torch.polar(torch.ones(1, 1, 5, 4), angles[:, None])
+    assert_close(rotate(states, angles.cos(), angles.sin()), torch.cat([turned.real, turned.imag], dim=-1))
+
+
+def test_rotary_positions_are_relative() -> None:
+    """Moving a whole text changes nothing; moving a part of it does."""
+    model = GreffeModel(tiny_config("modern")).eval()
+    ids, positions = random_ids(1, 6), torch.arange(6)[None]
+    with torch.no_grad():
+        expected = model(ids).last_hidden_state
+        assert_close(model(ids, position_ids=positions + 37).last_hidden_state, expected)
+        stretched = model(ids, position_ids=positions * 2, attention_mask=torch.ones(1, 6)).last_hidden_state
+    assert not torch.allclose(stretched, expected, atol=1e-3)
 
 
 def test_weights_are_drawn_as_in_the_experiment() -> None:
