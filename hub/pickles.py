@@ -15,11 +15,8 @@ LEFT_OUT = "training_args.bin"
 
 def why_pickle(path: str, file: str | os.PathLike[str]) -> str | None:
     """The reason to take the file for a pickle, or None. `path` is its name in the repository."""
-    name = PurePosixPath(path.lower())
-    if name.suffix in _COMPRESSION:
-        name = name.with_suffix("")
-    if name.suffix in EXTENSIONS:
-        return f"ends in {name.suffix}"
+    if reason := why_pickle_by_name(path):
+        return reason
     with open(file, "rb") as stream:
         head = stream.read(16)
     if _starts_a_pickle(head):
@@ -27,6 +24,13 @@ def why_pickle(path: str, file: str | os.PathLike[str]) -> str | None:
     if head.startswith(b"PK\x03\x04") and _zip_holds_a_pickle(file):
         return "is an archive with a pickle inside, as torch.save writes"
     return None
+
+
+def why_pickle_by_name(path: str) -> str | None:
+    name = PurePosixPath(path.lower())
+    if name.suffix in _COMPRESSION:
+        name = name.with_suffix("")
+    return f"ends in {name.suffix}" if name.suffix in EXTENSIONS else None
 
 
 def _starts_a_pickle(head: bytes) -> bool:
@@ -44,4 +48,4 @@ def _zip_holds_a_pickle(file: str | os.PathLike[str]) -> bool:
         return True  # torch reads archives that Python does not
 
 
-__all__ = ["EXTENSIONS", "LEFT_OUT", "why_pickle"]
+__all__ = ["EXTENSIONS", "LEFT_OUT", "why_pickle", "why_pickle_by_name"]

@@ -28,8 +28,9 @@ def private_folder(hub: Path) -> Path:
     return hub / ".locks" / "greffe"
 
 
-def uploads_folder(hub: Path) -> Path:
-    return private_folder(hub) / "uploads"
+def uploads_folder(hub: Path, folder_name: str) -> Path:
+    """Where large files of a repository wait for the commit that names them."""
+    return private_folder(hub) / "uploads" / folder_name
 
 
 @contextlib.contextmanager
@@ -66,7 +67,8 @@ def sweep(hub: Path) -> None:
             area.with_suffix(".lock").unlink(missing_ok=True)
     oldest = time.time() - LIFETIME
     # A lock without an area is of a writer that was killed between the two, or of one that is between them now.
-    for entry in [*_entries(private_folder(hub) / "staging"), *_entries(uploads_folder(hub))]:
+    uploads = [file for folder in _entries(private_folder(hub) / "uploads") for file in _entries(folder)]
+    for entry in [*_entries(private_folder(hub) / "staging"), *uploads]:
         with contextlib.suppress(OSError):
             if entry.is_file() and entry.stat().st_mtime < oldest:
                 entry.unlink()
@@ -138,6 +140,7 @@ def _is_of(hub: Path, error: OSError) -> bool:
 
 
 __all__ = [
+    "LIFETIME",
     "explained",
     "private_folder",
     "repository_lock",
