@@ -12,8 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Requests that change nothing although they are not GET, and uploads, whose address is signed.
-_OPEN = re.compile(r"/api/validate-yaml|/api/models/[^/]+/[^/]+/paths-info/.*|/uploads/.*")
+# Requests that change nothing although they are not GET, and uploads, which have permissions of their own.
+_OPEN = re.compile(r"/api/validate-yaml|/api/models/[^/]+/[^/]+/paths-info/.*|/uploads/.*|/xet/.*", re.DOTALL)
+# Requests that are GET and give what only writers may have.
+_CLOSED = re.compile(r"/api/whoami-v2|/api/models/[^/]+/[^/]+/xet-write-token/.*", re.DOTALL)
 # The one message of a 401 that clients do not take for a missing repository.
 _BAD_TOKEN = "Invalid credentials in Authorization header"
 
@@ -49,9 +51,7 @@ class GuardedApp:
         if self.hosts is not None and _host_name(host) not in self.hosts:
             return _answer(400, f"expected a request for {' or '.join(sorted(self.hosts))}, found {host[:80]!a}")
         path, writes = scope["path"], scope["method"] not in ("GET", "HEAD")
-        if path == "/api/whoami-v2":
-            return self._check_token(headers)
-        if not writes or _OPEN.fullmatch(path):
+        if not _CLOSED.fullmatch(path) and (not writes or _OPEN.fullmatch(path)):
             return None
         # Browsers send an origin with whatever a page of another site makes them write; clients send none.
         if "origin" in headers:

@@ -6,6 +6,8 @@ Everything that blocks runs in threads; files go through in pieces, so that memo
 from __future__ import annotations
 
 import json
+import os
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from . import answers
+from . import answers, xet
 from .access import GuardedApp, base_url
 from .commit_payload import CommitPayload
 from .commits import commit, find_content
@@ -36,7 +38,7 @@ from .pickles import LEFT_OUT, why_pickle_by_name
 from .repository import Repository
 from .revisions import LARGE_FILE
 from .store import LocalHub
-from .uploads import receive_file, receive_pieces, sign_upload, verify_upload
+from .uploads import receive_file, receive_limited, receive_pieces, sign_upload, verify_upload
 
 LONGEST_BODY = 16 << 20  # bytes of a request that is held in memory
 USER = "local"  # whose repositories are those that a client names without an organisation
@@ -77,11 +79,15 @@ def make_app(
         Route(f"{model}/branch/{{revision:path}}", api.delete_reference, methods=["DELETE"]),
         Route("/{organisation}/{name}.git/info/lfs/objects/batch", api.upload_batch, methods=["POST"]),
         Route("/uploads/{organisation}/{name}/{sha256}", api.upload, methods=["PUT"]),
+        Route(f"{model}/xet-write-token/{{revision:path}}", api.xet_token),
+        Route("/xet/{organisation}/{name}/{session}/v1/xorbs/default/{xorb}", api.xet_xorb, methods=["POST"]),
+        Route("/xet/{organisation}/{name}/{session}/v1/shards", api.xet_shard, methods=["POST"]),
         Route("/{organisation}/{name}/resolve/{revision}/{path:path}", api.resolve),
         Route("/{organisation}/{name}", api.page),
         Route("/{organisation}/{name}/tree/{revision:path}", api.page),
     ]
     app = Starlette(routes=routes, exception_handlers={Exception: _explain, HTTPException: _explain, **_HANDLERS})
+    app.state.hub = hub
     return GuardedApp(app, token, insecure_writes, hosts)
 
 
@@ -276,8 +282,37 @@ class _Api:
             await receive_pieces(request, payload.feed)
             await run_in_threadpool(payload.close)
             revision = await run_in_threadpool(commit, self.hub, repository, payload, area, branch, self.allow_pickle)
+            xet.forget_sessions(repository, [file.sha256 for file in revision.files.values()])
         address = f"{base_url(request)}/{repository.repo_id}/commit/{revision.id}"
         return JSONResponse({"success": True, "commitOid": revision.id, "commitUrl": address, "hookOutput": ""})
+
+    # ---- writing by the Xet protocol
+
+    async def xet_token(self, request: Request) -> Response:
+        grant = xet.grant_upload(self.secret, base_url(request), self.repository(request))
+        headers = {
+            "X-Xet-Cas-Url": str(grant["casUrl"]),
+            "X-Xet-Access-Token": str(grant["accessToken"]),
+            "X-Xet-Token-Expiration": str(grant["exp"]),
+        }
+        return JSONResponse(grant, headers=headers)
+
+    async def xet_xorb(self, request: Request) -> Response:
+        session, xorb = xet.open_session(self.secret, request, self.repository(request)), request.path_params["xorb"]
+        if not re.fullmatch(r"[0-9a-f]{64}", xorb):
+            raise ValueError(f"expected the hash of a xorb, found {xorb[:80]!a}")
+        with self.hub.writing() as area:
+            await receive_limited(request, area / xorb, xet.LARGEST_XORB)
+            os.replace(area / xorb, session / xorb)
+        return JSONResponse({"was_inserted": True})
+
+    async def xet_shard(self, request: Request) -> Response:
+        repository = self.repository(request)
+        session = xet.open_session(self.secret, request, repository)
+        shard = await _read_body(request, xet.LARGEST_SHARD)
+        with self.hub.writing() as area:
+            await run_in_threadpool(xet.assemble_files, repository, session, shard, area)
+        return JSONResponse({"result": 1})
 
 
 class _File(FileResponse):
@@ -290,12 +325,12 @@ def _named(body: dict[str, Any]) -> str:
     return check_repo_id(f"{body.get('organization') or USER}/{body.get('name')}")
 
 
-async def _read_body(request: Request) -> bytes:
+async def _read_body(request: Request, longest: int = LONGEST_BODY) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > LONGEST_BODY:
-            raise HTTPException(413, f"expected at most {LONGEST_BODY:,} bytes, found more")
+        if len(body) > longest:
+            raise HTTPException(413, f"expected at most {longest:,} bytes, found more")
     return bytes(body)
 
 
@@ -320,7 +355,9 @@ def _refusal(error: Exception, status: int, code: str | None = None, headers: di
 async def _explain(request: Request, error: Exception) -> Response:
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
-            return _refusal(error, status, code)
+            # Where the hub is on this machine is nothing that a client needs to know.
+            message = str(error).replace(str(request.app.state.hub.path), "the hub")
+            return _refusal(kind(message), status, code)
     if isinstance(error, HTTPException):
         return _refusal(error, error.status_code)
     return _refusal(RuntimeError("the server made a mistake; its log has the details"), 500)

@@ -77,6 +77,21 @@ async def receive_pieces(request: Request, take: Callable[[bytes], None]) -> Non
         await run_in_threadpool(take, bytes(piece))
 
 
+async def receive_limited(request: Request, file: Path, largest: int) -> None:
+    """Write what arrives to a file, up to a size."""
+    seen = 0
+    with open(file, "wb") as stream:
+
+        def write(piece: bytes) -> None:
+            nonlocal seen
+            seen += len(piece)
+            if seen > largest:
+                raise HTTPException(413, f"expected at most {largest:,} bytes, found more")
+            stream.write(piece)
+
+        await receive_pieces(request, write)
+
+
 class Hasher:
     """SHA-256 and Git's hash of a content of known size."""
 
@@ -105,4 +120,4 @@ def keep_upload(repository: Repository, file: Path, sha256: str, oid: str) -> No
     os.replace(file, folder / f"{sha256}.{oid}")
 
 
-__all__ = ["Hasher", "keep_upload", "receive_file", "receive_pieces", "sign_upload", "verify_upload"]
+__all__ = ["Hasher", "keep_upload", "receive_file", "receive_limited", "receive_pieces", "sign_upload", "verify_upload"]

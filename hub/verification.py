@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from .names import is_commit
@@ -23,14 +24,14 @@ def _find_damage(repository: Repository) -> Iterator[str]:
         if not is_commit(commit) or not (repository.folder / "commits" / f"{commit}.json").is_file():
             yield f"{name}@{reference}: expected the name of a revision, found {commit[:60]!a}"
     contents: dict[str, tuple[StoredFile, list[str]]] = {}
-    for record in sorted((repository.folder / "commits").glob("*.json")):
+    for commit in _reached(repository):
         try:
-            revision = Revision.read(record)
-        except ValueError as error:
-            yield f"{name}@{record.stem[:12]}: {error}"
+            revision = Revision.read(repository.folder / "commits" / f"{commit}.json")
+        except (ValueError, OSError) as error:
+            yield f"{name}@{commit[:12]}: {error}"
             continue
-        if not revision.expected_id == revision.id == record.stem:
-            yield f"{name}@{record.stem[:12]}: expected a record that hashes to this name, found {revision.expected_id}"
+        if not revision.expected_id == revision.id == commit:
+            yield f"{name}@{commit[:12]}: expected a record that hashes to this name, found {revision.expected_id}"
         for path, file in revision.files.items():
             where = f"{name}@{revision.id[:12]} {path}"
             contents.setdefault(file.sha256, (file, []))[1].append(where)
@@ -41,6 +42,20 @@ def _find_damage(repository: Repository) -> Iterator[str]:
         if problem := _content_problem(repository.blob(file), file):
             more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
             yield f"{places[0]}{more}: {problem}"
+
+
+def _reached(repository: Repository) -> list[str]:
+    """Every revision that a branch or a tag leads to; others are what a killed push left, and no damage."""
+    waiting = [commit for commit in repository.references().values() if is_commit(commit)]
+    found: dict[str, None] = {}
+    while waiting:
+        commit = waiting.pop()
+        if commit not in found:
+            found[commit] = None
+            with suppress(ValueError, OSError):  # reported by the caller
+                parent = Revision.read(repository.folder / "commits" / f"{commit}.json").parent
+                waiting += [parent] if parent else []
+    return [*found]
 
 
 def _link_problem(link: Path, blob: Path) -> str | None:
