@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from .documents import TEXT_FORMATS, Separator, format_of, read_documents
+from .documents import Separator, read_documents
+from .formats import TEXT_FORMATS, format_of
 from .text_stream import COMPRESSIONS, Errors
 
 _KNOWN = f"a file in {', '.join(TEXT_FORMATS)} (plain or {', '.join(COMPRESSIONS)}) or .parquet"

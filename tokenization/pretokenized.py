@@ -14,14 +14,16 @@ from pathlib import Path
 # In the order of their ids.
 SPECIAL_TOKENS = {"bos_token": "<sos>", "pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<oov>"}
 _BEGINNING, _UNKNOWN = 0, 3
+_WORD_START = "▁"  # SentencePiece's sign for a space
 
 
 @dataclass
 class Pretokenized:
-    """Reviews as ids, and the class of each."""
+    """Reviews as ids, the class of each, and the text that its pieces spell."""
 
     input_ids: list[list[int]]
     labels: list[int]
+    texts: list[str]
 
 
 def read_dictionary(path: str | os.PathLike[str]) -> dict[str, int]:
@@ -53,11 +55,9 @@ def read_pretokenized(
     vocabulary = dictionary if isinstance(dictionary, dict) else read_dictionary(dictionary)
     reviews, labels = Path(f"{os.fspath(name)}.review.spm"), Path(f"{os.fspath(name)}.label")
     start = [_BEGINNING] if add_special_tokens else []
-    input_ids = [
-        # Split at spaces only: a piece may be a no-break space, which str.split() would drop.
-        [*start, *(vocabulary.get(piece, _UNKNOWN) for piece in line.split(" ") if piece)]
-        for line in _read_lines(reviews)
-    ]
+    # Split at spaces only: a piece may be a no-break space, which str.split() would drop.
+    pieces = [[piece for piece in line.split(" ") if piece] for line in _read_lines(reviews)]
+    input_ids = [[*start, *(vocabulary.get(piece, _UNKNOWN) for piece in review)] for review in pieces]
     classes = [_read_label(line, labels, number) for number, line in enumerate(_read_lines(labels), start=1)]
     if len(input_ids) != len(classes):
         raise ValueError(
@@ -66,7 +66,8 @@ def read_pretokenized(
         )
     if not classes:
         raise ValueError(f"expected at least one review, found none in {reviews}")
-    return Pretokenized(input_ids, classes)
+    texts = ["".join(review).replace(_WORD_START, " ").removeprefix(" ") for review in pieces]
+    return Pretokenized(input_ids, classes, texts)
 
 
 def _read_label(line: str, path: Path, number: int) -> int:

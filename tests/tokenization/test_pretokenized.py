@@ -25,6 +25,7 @@ def test_reviews(folder):
     reviews = read_pretokenized(folder / "train", folder / "dict.txt")
     assert reviews.input_ids == [[0, 4, 5, 6], [0, 4, 7, 3, 6], [0]]
     assert reviews.labels == [1, 0, 1]
+    assert reviews.texts == ["un livres", "un\u00a0🎉s", ""]
     vocabulary = read_dictionary(folder / "dict.txt")
     plain = read_pretokenized(str(folder / "train"), vocabulary, add_special_tokens=False)
     assert plain.input_ids == [[4, 5, 6], [4, 7, 3, 6], []]

@@ -1,0 +1,196 @@
+"""The rows of one table (.jsonl, .csv, .parquet): the values of some columns, and where each row stands."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .formats import format_of
+from .text_stream import Errors, TextStream
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# The csv module refuses fields above 128 kB unless told otherwise; this is the most that every platform takes.
+_LARGEST_FIELD = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to read, and what an error says about it."""
+
+    name: str
+    # The option that chooses it, and what it holds.
+    flag: str = "--text_column"
+    holds: str = "the text"
+    # Whether each value must be text; otherwise it is what the format gives, None included.
+    is_text: bool = True
+
+
+class Row(NamedTuple):
+    # In the order of the columns.
+    values: list[Any]
+    # The line on which the row ends; in parquet, which has no lines, the row itself. Both count from 1.
+    number: int
+    # How many bytes of the file on disk have been read so far.
+    position: int
+
+
+def read_rows(path: Path, columns: Sequence[Column], errors: Errors = "strict") -> Iterator[Row]:
+    """The values of the columns, a row at a time."""
+    kind = format_of(path)
+    if kind == ".parquet":
+        yield from _read_parquet(path, columns, errors)
+        return
+    with TextStream(path, errors) as stream:
+        rows = (_read_jsonl if kind == ".jsonl" else _read_csv)(stream, columns)
+        for values, number in rows:
+            _check_text(values, columns, path, number)
+            yield Row(values, number, stream.position)
+
+
+def place_of(path: Path, number: int) -> str:
+    """Where a row stands, as an error names it."""
+    return f"{path}, {'row' if format_of(path) == '.parquet' else 'line'} {number:,}"
+
+
+def _read_jsonl(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
+    for number, line in enumerate(stream.lines(), start=1):
+        if not line.strip():
+            continue
+        place = place_of(stream.path, number)
+        try:
+            row = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"expected a JSON object a line, found broken JSON in {place}: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(
+                f"expected a JSON object a line, found {type(row).__name__} in {place}: {line.strip():.60}"
+            )
+        _check_columns(columns, place, list(row))
+        # Half of a character is valid in JSON ("\ud83d") and nowhere else: it has no bytes in UTF-8.
+        yield [_mend_surrogates(row[column.name], place, stream.errors) for column in columns], number
+
+
+def _mend_surrogates(value: Any, place: str, errors: Errors) -> Any:
+    if isinstance(value, list):
+        return [_mend_surrogates(item, place, errors) for item in value]
+    if not isinstance(value, str) or not _LONE_SURROGATE.search(value):
+        return value
+    if errors == "strict":
+        raise ValueError(
+            f"expected Unicode text in {place}, found a lone surrogate, half of a character; repair the line, "
+            "or pass --errors replace to read it as \ufffd"
+        )
+    return _LONE_SURROGATE.sub("\ufffd", value)
+
+
+def _read_csv(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
+    # Every field is text as it stands: "NA", "" and "007" are not missing values or numbers.
+    csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_FIELD))
+    rows = csv.reader(stream.lines(), strict=True)
+    try:
+        header = next(rows, [])
+        _check_columns(columns, str(stream.path), header)
+        indices = [header.index(column.name) for column in columns]
+        for row in rows:
+            if row and len(row) != len(header):
+                raise ValueError(
+                    f"expected {len(header)} fields a row, as in the header of {stream.path}, found {len(row)} in the "
+                    f"row that ends on line {rows.line_num:,}; quote the fields that hold commas or line ends"
+                )
+            if row:
+                yield [row[index] for index in indices], rows.line_num
+    except csv.Error as error:
+        raise ValueError(
+            f"expected well-formed CSV, found {error} in {stream.path}, line {rows.line_num:,}; quote fields with "
+            '" and double the quotes inside them'
+        ) from error
+
+
+def _read_parquet(path: Path, columns: Sequence[Column], errors: Errors) -> Iterator[Row]:
+    import pyarrow
+    import pyarrow.parquet
+
+    size, number = path.stat().st_size, 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            _check_columns(columns, str(path), schema.names)
+            for column in columns:
+                if column.is_text and not _holds_text(schema.field(column.name).type):
+                    raise ValueError(
+                        f"expected text in column {column.name!r} of {path}, found values of type "
+                        f"{schema.field(column.name).type}; pass {column.flag} with one that holds text among "
+                        f"{schema.names}"
+                    )
+            names = [column.name for column in columns]
+            for batch in file.iter_batches(batch_size=1024, columns=names):
+                for row in zip(*(_parquet_values(batch.column(name)) for name in names), strict=True):
+                    number += 1
+                    place = place_of(path, number)
+                    values = [_decode_value(value, place, errors) for value in row]
+                    _check_text(values, columns, path, number)
+                    yield Row(values, number, size * number // file.metadata.num_rows)
+    except UnicodeDecodeError as error:  # inside a list
+        raise ValueError(f"expected UTF-8 in {path}, found other bytes after row {number:,} ({error})") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"expected a whole parquet file, found {path} damaged or cut short ({error})") from error
+
+
+def _holds_text(kind: Any) -> bool:
+    import pyarrow
+
+    values = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    return values in (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view())
+
+
+def _parquet_values(column: Any) -> list[Any]:
+    """Python values; text as bytes, since parquet does not promise that it is UTF-8."""
+    import pyarrow
+
+    if _holds_text(column.type):  # dictionary-encoded and view strings become plain ones first
+        return list(column.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist())
+    return list(column.to_pylist())
+
+
+def _decode_value(value: Any, place: str, errors: Errors) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"expected UTF-8 in {place}, found byte 0x{value[error.start]:02x} at position {error.start:,} of its "
+            "text; repair the row, or pass --errors replace to read such bytes as \ufffd"
+        ) from error
+
+
+def _check_text(values: list[Any], columns: Sequence[Column], path: Path, number: int) -> None:
+    for value, column in zip(values, columns, strict=True):
+        if column.is_text and not isinstance(value, str):
+            found = "nothing" if value is None else f"{type(value).__name__} {value!r:.40}"
+            raise ValueError(
+                f"expected text in {column.name!r} of {place_of(path, number)}, found {found}; remove the row or give "
+                'it a text, which may be empty ("")'
+            )
+
+
+def _check_columns(columns: Sequence[Column], place: str, found: list[str]) -> None:
+    for column in columns:
+        if column.name not in found:
+            others = [name for name in found if name not in {other.name for other in columns}]
+            remedy = shlex.quote(others[0]) if len(others) == 1 else f"with the one that holds {column.holds}"
+            raise ValueError(
+                f"expected a column {column.name!r} in {place}, found {found or '[], an empty file'}; pass "
+                f"{column.flag} {remedy}"
+            )
+        if found.count(column.name) > 1:
+            raise ValueError(f"expected one column {column.name!r} in {place}, found {found}; rename all but one")
+
+
+__all__ = ["Column", "Row", "place_of", "read_rows"]
