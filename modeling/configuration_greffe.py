@@ -79,6 +79,9 @@ class GreffeConfig(PreTrainedConfig):
     # True: the square mask, a position sees itself and what precedes it. False: both directions are visible.
     # GreffeForCausalLM sets it to True in its own copy, GreffeForMaskedLM to False; a classifier can be either.
     is_causal: bool = True
+    # True for a model whose masked tokens are predicted from the position before, like the next token of a causal
+    # model: hybrid pre-training sets it, and GreffeForMaskedLM reads it.
+    shifted_masks: bool = False
     # Share the embedding matrix with the language-modelling head (its bias stays its own).
     tie_word_embeddings: bool = False
     # Dropout of the embeddings, of each block's output and inside the feed-forward; none in the experiment.

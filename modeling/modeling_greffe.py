@@ -364,7 +364,10 @@ class GreffeForMaskedLM(GreffePreTrainedModel):
             inputs_embeds=inputs_embeds,
             **kwargs,
         )
-        loss, logits = _loss_and_logits(self, outputs.last_hidden_state, labels, **kwargs)
+        hidden_states = outputs.last_hidden_state
+        if self.config.shifted_masks:
+            hidden_states = hidden_states.roll(1, dims=1)  # what position t - 1 predicts is read at t
+        loss, logits = _loss_and_logits(self, hidden_states, labels, **kwargs)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )

@@ -1,7 +1,8 @@
 """`greffe`: one command line, thin over the functions of the package.
 
-A subcommand is a module of `greffe.train.commands` with `add_arguments(parser)` and `run(arguments)`. It is imported
-only when it is called, and imports torch and its friends only inside `run`, so that `--help` answers at once.
+A subcommand is a module of `greffe.train.commands` with `add_arguments(parser)` and `run(arguments)`, or with a
+`main(argv)` that does both. It is imported only when it is called, and imports torch and its friends only inside these
+functions, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 COMMANDS = {
+    "pretrain": "a language model from plain text",
     "tokenizer": "train a tokenizer on any text, import the experiment's, see how one cuts a text",
     "hub": "keep models by name in a directory: push, tag, pull, verify, serve",
     "params": "where the parameters of a model are, and how many",
@@ -25,8 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; an expected failure is one line on standard error and a non-zero exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = _parse(arguments)
-        options.run(options)
+        _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
+def _run(arguments: list[str]) -> None:
     width = max(map(len, COMMANDS)) + 2
     parser = argparse.ArgumentParser(
         prog="greffe",
@@ -57,12 +58,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     name = parser.parse_args(arguments[:1]).subcommand
 
     command = importlib.import_module(f"greffe.train.commands.{name}")
+    if hasattr(command, "main"):
+        return command.main(arguments[1:])
     subparser = argparse.ArgumentParser(
         prog=f"greffe {name}", description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     command.add_arguments(subparser)
-    subparser.set_defaults(run=command.run)
-    return subparser.parse_args(arguments[1:])
+    return command.run(subparser.parse_args(arguments[1:]))
 
 
 def _expected_message(error: Exception) -> str | None:

@@ -100,7 +100,7 @@ def test_round_trip_keeps_every_option(tmp_path: Path) -> None:
     changed = GreffeConfig(
         vocab_size=90, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=20,
         hidden_act="silu", norm_first=True, layer_norm_eps=1e-6, position_embedding_type="rotary", is_causal=False,
-        tie_word_embeddings=True, hidden_dropout=0.1, attention_dropout=0.2, classifier_dropout=0.3,
+        shifted_masks=True, tie_word_embeddings=True, hidden_dropout=0.1, attention_dropout=0.2, classifier_dropout=0.3,
         classifier_pooling="mean", initializer_range=0.05, use_cache=False, bos_token_id=5, pad_token_id=6,
         eos_token_id=7,
     )  # fmt: skip

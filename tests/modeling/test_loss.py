@@ -10,6 +10,12 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 TOKENS, WIDTH, VOCABULARY = 50, 16, 101
+DEFAULT_CHUNK = loss.CHUNK_ELEMENTS
+
+
+def test_default_chunk_is_small_but_not_too_small() -> None:
+    assert DEFAULT_CHUNK * 4 <= 64 * 2**20  # bytes of logits at once
+    assert DEFAULT_CHUNK // 50_001 >= 256  # tokens: fewer make the matrix products slow
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +107,7 @@ def test_bf16_autocast_does_not_round_the_loss() -> None:
         value = linear_cross_entropy(hidden, weight, bias, targets)
     assert value.dtype == torch.float32
     assert value != value.bfloat16()
+    assert value != exact, "the matrices were not in bf16"
     assert value.item() == pytest.approx(exact.item(), rel=3e-3)
     for actual, expected in zip(torch.autograd.grad(value, (hidden, weight, bias)), exact_gradients, strict=True):
         assert actual.dtype == torch.float32

@@ -1,0 +1,155 @@
+"""The options of both stages, each documented once, here; and how a command line and a YAML file become them.
+
+Nothing heavy is imported: `greffe pretrain --help` prints this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+
+def option(default: Any, text: str) -> Any:
+    """A field with its documentation, which `--help` shows."""
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata={"help": text})
+    return field(default=default, metadata={"help": text})
+
+
+def required(text: str) -> Any:
+    return field(metadata={"help": text})
+
+
+@dataclass(kw_only=True)
+class StageArguments:
+    """What both stages have in common. Names are those of transformers.TrainingArguments where it has them."""
+
+    output: str = required("The folder of the run: checkpoints while it runs, the model at its end.")
+    resume: bool = option(False, "Continue from the newest complete checkpoint in --output, or start if there is none.")
+    seed: int = option(0, "The seed of every random draw: weights, order of the data, masks, dropout.")
+    max_steps: int = option(-1, "Stop after so many optimiser steps; -1: after num_train_epochs.")
+    max_minutes: float | None = option(None, "Stop after so many minutes; the learning rate is scheduled to end there.")
+    gradient_accumulation_steps: int = option(1, "Batches whose gradients are summed into one step.")
+    lr_scheduler_type: str = option("cosine", "How the learning rate falls after warming up: cosine, linear, constant…")
+    max_grad_norm: float = option(1.0, "Gradients longer than this are shortened to it.")
+    save_total_limit: int = option(2, "How many checkpoints are kept.")
+    early_stopping_patience: int | None = option(None, "Stop after so many evaluations without an improvement.")
+    bf16: Literal["auto", "on", "off"] = option("auto", "Matrix products in bf16; auto: where the processor has it.")
+    tensorboard: bool = option(False, "Write TensorBoard logs to OUTPUT/logs (pip install greffe[tensorboard]).")
+
+
+@dataclass(kw_only=True)
+class PretrainArguments(StageArguments):
+    """The options of `greffe pretrain`."""
+
+    corpus: list[str] = required("Text files, folders or globs: txt, jsonl, csv, parquet, plain or compressed.")
+    text_column: str = option("text", "The column of jsonl, csv and parquet files that holds the text.")
+    separator: Literal["line", "blank_line"] = option("line", "What separates the documents of a txt file.")
+    errors: Literal["strict", "replace"] = option("strict", "What to do with bytes that are not UTF-8.")
+    validation_fraction: float = option(0.02, "The share of the documents that is kept for validation.")
+    streaming: bool = option(False, "Read and tokenise while training, for a corpus that does not fit on the disk.")
+    tokenizer: str | None = option(None, "A tokenizer folder; without one, and without --model, one is trained.")
+    tokenizer_vocab_size: int = option(8192, "The size of the tokenizer that is trained.")
+    model: str | None = option(None, "A model folder to continue from; its tokenizer goes with it.")
+    preset: str = option("small", "A named configuration to start from: small or lab.")
+    hidden_size: int | None = option(None, "In place of the preset's.")
+    num_hidden_layers: int | None = option(None, "In place of the preset's.")
+    num_attention_heads: int | None = option(None, "In place of the preset's.")
+    intermediate_size: int | None = option(None, "In place of the preset's.")
+    hidden_dropout: float | None = option(None, "In place of the preset's or the model's.")
+    attention_dropout: float | None = option(None, "In place of the preset's or the model's.")
+    objective: Literal["causal", "masked", "hybrid"] = option(
+        "causal", "Predict the next token; or masked ones, seeing both sides; or both, in one model with one head."
+    )
+    mask_probability: float = option(0.3, "The share of the tokens that are masked, where the objective masks.")
+    masked_share: float = option(0.5, "The share of the rows that are masked under the hybrid objective.")
+    block_size: int = option(256, "Tokens in a row: documents are packed into rows without padding.")
+    cross_document_attention: bool = option(
+        False, "Let the documents of a row see each other: faster, since no mask is needed, but each sees strangers."
+    )
+    num_train_epochs: float = option(1.0, "Passes over the corpus, unless max_steps or max_minutes end it.")
+    per_device_train_batch_size: int = option(16, "Rows in a batch.")
+    per_device_eval_batch_size: int = option(16, "Rows in a batch of the evaluation.")
+    learning_rate: float = option(1e-3, "The highest learning rate.")
+    warmup_steps: float = option(0.05, "Steps until then; below 1, the share of all steps.")
+    weight_decay: float = option(0.1, "Of the matrices; biases and norms have none.")
+    eval_steps: int = option(500, "Evaluate, and write a sample of text, every so many steps.")
+    save_steps: int = option(500, "Write a checkpoint every so many steps.")
+    sample_prompt: str = option("", "What the sample of text at each evaluation starts with.")
+
+
+Arguments = TypeVar("Arguments", bound=StageArguments)
+
+
+def parse_arguments(stage: type[Arguments], argv: Sequence[str], prog: str, usage: str) -> Arguments:
+    """Flags over a YAML file (`--config FILE`) over the defaults; unknown names in either are errors."""
+    parser = _hf_argument_parser()(
+        stage,
+        prog=prog,
+        usage=f"{prog} {usage}",
+        description=stage.__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", metavar="FILE", help="a YAML file with options by these names; flags override it")
+    config, _ = _config_parser().parse_known_args(argv)
+    file_arguments = [] if config.config is None else _yaml_arguments(stage, Path(config.config))
+    # What comes later on a command line wins, and what comes from the file is checked like any flag.
+    namespace = parser.parse_args([*file_arguments, *argv])
+    return stage(**{f.name: getattr(namespace, f.name) for f in fields(stage)})
+
+
+def _config_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    return parser
+
+
+def _yaml_arguments(stage: type[StageArguments], path: Path) -> list[str]:
+    """The options of a YAML file, as flags."""
+    import yaml
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise FileNotFoundError(f"expected a YAML file at --config {path}, found nothing") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"expected YAML in {path}, found: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"expected options as `name: value` in {path}, found {type(values).__name__}")
+    types = {f.name: f.type for f in fields(stage)}
+    unknown = sorted(str(name) for name in values if name not in types)
+    if unknown:
+        raise ValueError(f"expected options among {list(types)} in {path}, found {unknown}")
+    arguments = []
+    for name, value in values.items():
+        if isinstance(value, bool) and types[name] != "bool":
+            value = "on" if value else "off"  # YAML reads these words as booleans
+        if value is not None:
+            items = value if isinstance(value, list) else [value]
+            arguments += [f"--{name}", *(str(item) for item in items)]
+    return arguments
+
+
+def _hf_argument_parser() -> Any:
+    """transformers.HfArgumentParser, from its file: importing transformers takes longer than a `--help` should."""
+    name = "transformers.hf_argparser"
+    if name not in sys.modules:
+        spec = importlib.util.find_spec("transformers")
+        path = Path(str(spec and spec.origin)).with_name("hf_argparser.py")
+        file_spec = importlib.util.spec_from_file_location("_hf_argparser", path)
+        if file_spec is None or file_spec.loader is None:
+            raise ImportError(f"expected transformers with {path.name}, found none; pip install greffe again")
+        module = importlib.util.module_from_spec(file_spec)
+        sys.modules["_hf_argparser"] = module  # dataclasses look their module up
+        file_spec.loader.exec_module(module)
+        return module.HfArgumentParser
+    return sys.modules[name].HfArgumentParser
+
+
+__all__ = ["PretrainArguments", "StageArguments", "parse_arguments"]

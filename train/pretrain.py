@@ -1,0 +1,300 @@
+"""Stage one: a language model from plain text. `greffe pretrain`, or `pretrain(PretrainArguments(…))`.
+
+Runs on several processes with `torchrun --nproc_per_node 2 -m greffe.train.pretrain …`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForMaskedLM
+from greffe.modeling.parameters import read_config
+from greffe.tokenization import check_compatible, load_tokenizer, read_corpus, save_tokenizer, train_tokenizer
+from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+from .arguments import PretrainArguments
+from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
+from .packing import PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
+from .run_folder import describe_machine, open_run, write_record
+from .stage_trainer import StageTrainer, Throughput, TimeLimit, announce, native_bf16, timed_schedule, train
+
+
+def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
+    """Train a language model on a corpus and leave it in `arguments.output`; returns the record of the run."""
+    check_arguments(arguments)
+    process = PartialState(cpu=not torch.cuda.is_available())
+    with open_run(arguments) if process.is_main_process else nullcontext(Path(arguments.output)) as folder:
+        corpus = read_corpus(
+            arguments.corpus,
+            text_column=arguments.text_column,
+            separator=arguments.separator,
+            errors=arguments.errors,
+        )
+        with process.main_process_first():  # the others find the tokenizer and the cache
+            tokenizer = prepare_tokenizer(arguments, corpus, folder)
+            documents = tokenize_corpus(corpus, tokenizer, arguments.validation_fraction, arguments.seed)
+        set_seed(arguments.seed)
+        model = prepare_model(arguments, tokenizer)
+        use_cache = model.config.use_cache
+        trainer = make_trainer(arguments, model, tokenizer, documents, folder)  # which switches the cache off
+        train(trainer, arguments.resume)
+        model.config.use_cache = use_cache
+        return finish(trainer, arguments, documents, folder)
+
+
+def check_arguments(arguments: PretrainArguments) -> None:
+    """Refuse, before any work, values that cannot be meant."""
+    for name in ("mask_probability", "masked_share", "validation_fraction"):
+        if not 0 <= getattr(arguments, name) < 1:
+            raise ValueError(f"expected --{name} in [0, 1), found {getattr(arguments, name)}")
+    for name in ("block_size", "per_device_train_batch_size", "per_device_eval_batch_size", "eval_steps", "save_steps"):
+        if getattr(arguments, name) < (2 if name == "block_size" else 1):
+            raise ValueError(
+                f"expected --{name} above {1 if name == 'block_size' else 0}, found {getattr(arguments, name)}"
+            )
+    if arguments.streaming and arguments.max_steps <= 0:
+        raise ValueError("expected --max_steps with --streaming, whose length is not known, found none")
+
+
+def prepare_tokenizer(arguments: PretrainArguments, corpus: Any, folder: Path) -> Any:
+    """The given one, the model's own, the one of this run so far, or a new one learned from the corpus."""
+    if arguments.tokenizer is not None:
+        return load_tokenizer(arguments.tokenizer)
+    if arguments.model is not None:
+        return load_tokenizer(arguments.model)
+    own = folder / "tokenizer"
+    if not own.is_dir():
+        announce(f"learning a tokenizer of {arguments.tokenizer_vocab_size:,} tokens")
+        save_tokenizer(train_tokenizer(corpus, arguments.tokenizer_vocab_size, progress=True), own)
+    return load_tokenizer(own)
+
+
+def prepare_model(arguments: PretrainArguments, tokenizer: Any) -> Any:
+    """The given model, or a new one of the preset's and the flags' sizes, for this tokenizer."""
+    model_class = GreffeForMaskedLM if arguments.objective == "masked" else GreffeForCausalLM
+    options = {
+        name: getattr(arguments, name)
+        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+        if getattr(arguments, name) is not None
+    }
+    dropouts = {
+        name: getattr(arguments, name)
+        for name in ("hidden_dropout", "attention_dropout")
+        if getattr(arguments, name) is not None
+    }
+    shifted = {"shifted_masks": True} if arguments.objective == "hybrid" else {}
+    if arguments.model is None:
+        special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "pad", "eos")}
+        sizes = {"vocab_size": len(tokenizer), **special, **options, **dropouts, **shifted}
+        model = model_class(GreffeConfig.from_preset(arguments.preset, **sizes))
+    else:
+        if options:
+            raise ValueError(f"expected --model or sizes, found --model {arguments.model} with {sorted(options)}")
+        read_config(arguments.model)  # a clear error where there is no model
+        model = model_class.from_pretrained(arguments.model, **dropouts, **shifted)
+    check_compatible(model, tokenizer)
+    return model
+
+
+class PretrainTrainer(StageTrainer):
+    """Adds the hybrid loss, an evaluation by documents, and a schedule by the clock."""
+
+    def __init__(self, *positional: Any, arguments: PretrainArguments, documents: TokenizedCorpus, **keywords: Any):
+        super().__init__(*positional, keep_checkpoints=arguments.save_total_limit, **keywords)
+        self.arguments = arguments
+        self.validation_rows = list(cut_documents(documents.validation["input_ids"], arguments.block_size))
+        self.validation_bytes = sum(documents.validation["bytes"])
+        self.time_limit: TimeLimit | None = None
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        if "masked_rows" not in inputs:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss = hybrid_loss(model, inputs, num_items_in_batch)
+        if num_items_in_batch is not None and self.args.average_tokens_across_devices:
+            loss = loss * self.accelerator.num_processes  # gradients are averaged over the processes
+        return loss
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        if self.time_limit is None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        limit, arguments = self.time_limit, self.arguments
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer or self.optimizer,
+            lambda _: timed_schedule(arguments.lr_scheduler_type, arguments.warmup_steps, limit.progress),
+        )
+        return self.lr_scheduler
+
+    def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **__: Any) -> dict[str, float]:
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.measure().items()}
+        self.log(metrics)
+        if self.arguments.objective != "masked" and self.is_world_process_zero():
+            announce(f"step {self.state.global_step} writes: {self.write_sample()}")
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def write_sample(self, length: int = 40) -> str:
+        """What the model writes after the prompt. The draw is the same each time, and disturbs no other one."""
+        model = self.accelerator.unwrap_model(self.model)
+        prompt = self.processing_class(self.arguments.sample_prompt, return_tensors="pt").to(model.device)
+        was_training = model.training
+        with torch.random.fork_rng():
+            torch.manual_seed(self.arguments.seed)
+            text = model.eval().generate(**prompt, do_sample=True, top_k=50, max_new_tokens=length, use_cache=True)
+        model.train(was_training)
+        return repr(self.processing_class.decode(text[0], skip_special_tokens=True))
+
+    def measure(self) -> dict[str, float]:
+        """Loss, perplexity and bits per byte on the validation documents, each process taking its share."""
+        if not self.validation_rows:
+            return {}
+        model = self.accelerator.unwrap_model(self.model)
+        was_training = model.training
+        model.eval()
+        rows = self.validation_rows[self.accelerator.process_index :: self.accelerator.num_processes]
+        measured = {}
+        with self.autocast_smart_context_manager():
+            if self.arguments.objective != "masked":
+                measured |= language_metrics(*self._sum(model, rows, None), self.validation_bytes)
+            if self.arguments.objective != "causal":
+                nats, tokens = self._sum(model, rows, self.data_collator)
+                name = "masked_loss" if measured else "loss"
+                measured[name] = nats / max(tokens, 1)
+        model.train(was_training)
+        return measured
+
+    def _sum(self, model: Any, rows: Any, masks: Any) -> tuple[float, int]:
+        size, pad = self.args.per_device_eval_batch_size, model.config.pad_token_id
+        sums = torch.tensor(sum_nats(model, rows, size, pad, masks), dtype=torch.float64)
+        nats, tokens = self.accelerator.reduce(sums).tolist()
+        return nats, int(tokens)
+
+
+def make_trainer(
+    arguments: PretrainArguments, model: Any, tokenizer: Any, documents: TokenizedCorpus, folder: Path
+) -> PretrainTrainer:
+    rows = PackedRows(documents.train, arguments.block_size)
+    announce(
+        f"{len(documents.train):,} documents to train on, {rows.total_tokens:,} tokens in {len(rows):,} rows of "
+        f"{rows.block_size} ({rows.dropped_tokens} tokens of the last row dropped); "
+        f"{len(documents.validation):,} documents for validation"
+    )
+    collator = RowCollator(
+        objective=arguments.objective,
+        mask_probability=arguments.mask_probability,
+        masked_share=arguments.masked_share,
+        cross_document_attention=arguments.cross_document_attention,
+        bos_token_id=tokenizer.bos_token_id,
+        mask_token_id=tokenizer.mask_token_id,
+        special_ids=tuple(tokenizer.all_special_ids),
+        vocab_size=len(tokenizer),
+        seed=arguments.seed,
+    )
+    if arguments.objective != "causal" and tokenizer.mask_token_id is None:
+        raise ValueError(f"expected a tokenizer with a mask token for --objective {arguments.objective}, found none")
+    options = training_arguments(arguments, folder)
+    trainer = PretrainTrainer(
+        model, options, data_collator=collator, train_dataset=rows, arguments=arguments, documents=documents,
+        eval_dataset=rows, processing_class=tokenizer,
+    )  # fmt: skip
+    for callback in (ProgressCallback, PrinterCallback):
+        trainer.remove_callback(callback)
+    tokens = options.train_batch_size * options.gradient_accumulation_steps * options.world_size * rows.block_size
+    trainer.add_callback(Throughput(tokens))
+    if arguments.early_stopping_patience is not None:
+        trainer.add_callback(EarlyStoppingCallback(arguments.early_stopping_patience))
+    if arguments.max_minutes is not None:
+        trainer.time_limit = TimeLimit(arguments.max_minutes)
+        trainer.add_callback(trainer.time_limit)
+    return trainer
+
+
+def training_arguments(arguments: PretrainArguments, folder: Path) -> TrainingArguments:
+    """The options of `Trainer`, with every default that Greffe changes."""
+    bf16 = native_bf16() if arguments.bf16 == "auto" else arguments.bf16 == "on"
+    if arguments.bf16 == "auto":
+        announce("bf16 on: the processor has it" if bf16 else "bf16 off: the processor does not have it natively")
+    timed = arguments.max_minutes is not None
+    return TrainingArguments(
+        output_dir=str(folder),
+        max_steps=arguments.max_steps,
+        num_train_epochs=10_000 if timed and arguments.max_steps <= 0 else arguments.num_train_epochs,
+        per_device_train_batch_size=arguments.per_device_train_batch_size,
+        per_device_eval_batch_size=arguments.per_device_eval_batch_size,
+        gradient_accumulation_steps=arguments.gradient_accumulation_steps,
+        learning_rate=arguments.learning_rate,
+        lr_scheduler_type=arguments.lr_scheduler_type,
+        warmup_steps=arguments.warmup_steps,
+        weight_decay=arguments.weight_decay,
+        max_grad_norm=arguments.max_grad_norm,
+        seed=arguments.seed,
+        data_seed=arguments.seed,
+        eval_strategy="steps" if arguments.validation_fraction else "no",
+        eval_steps=arguments.eval_steps,
+        save_strategy="steps",
+        save_steps=arguments.save_steps,
+        logging_steps=50,
+        metric_for_best_model="loss",
+        greater_is_better=False,
+        bf16=bf16,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=torch.cuda.is_available(),
+        remove_unused_columns=False,
+        report_to=["tensorboard"] if arguments.tensorboard else "none",
+    )
+
+
+def finish(
+    trainer: PretrainTrainer, arguments: PretrainArguments, documents: TokenizedCorpus, folder: Path
+) -> dict[str, Any]:
+    """Evaluate once more, and write the model and its record."""
+    record = {
+        "stage": "pretrain",
+        "arguments": asdict(arguments),
+        "data": {
+            "fingerprint": documents.fingerprint,
+            "documents": len(documents.train),
+            "validation_documents": len(documents.validation),
+            "tokens": trainer.train_dataset.total_tokens,
+            "dropped_tokens": trainer.train_dataset.dropped_tokens,
+        },
+        "base_model": None if arguments.model is None else describe_base(Path(arguments.model)),
+        "steps": trainer.state.global_step,
+        "seconds": round(trainer.seconds, 1),
+        "metrics": trainer.measure(),
+        "machine": describe_machine(),
+    }
+    if trainer.is_world_process_zero():
+        trainer.model.save_pretrained(folder)
+        trainer.processing_class.save_pretrained(folder)
+        write_record(folder, record)
+    trainer.accelerator.wait_for_everyone()
+    return record
+
+
+def describe_base(folder: Path) -> dict[str, str]:
+    """A pointer to the model that was continued: where it was, and the hash of its weights."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return {"folder": str(folder), "sha256": digest.hexdigest()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    from .cli import main as command_line
+
+    return command_line(["pretrain", *(sys.argv[1:] if argv is None else argv)])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

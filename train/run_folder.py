@@ -1,0 +1,112 @@
+"""The folder of a run: one run at a time, its settings from the start, its model and record at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from .arguments import StageArguments
+from .checkpoints import latest_complete_checkpoint, list_checkpoints, remove_leftovers
+
+SETTINGS = "settings.json"  # of the run, written before its first step
+RECORD = "greffe.json"  # of the finished model: what made it, from what, with which result
+_LOCK = ".lock"
+# Options that may differ when a run is continued: they change when it stops or what it keeps, not what it computes.
+_FREE_ON_RESUME = {"resume", "output", "max_minutes", "save_total_limit", "save_steps", "tensorboard"}
+
+
+@contextmanager
+def open_run(arguments: StageArguments) -> Iterator[Path]:
+    """The folder, held by this run alone; refused when it holds something else, or a run and no `--resume`."""
+    folder = Path(arguments.output)
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"expected a folder at --output, found the file {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise OSError(
+            f"expected a folder of its own, found {folder} in use by another run; choose another --output"
+        ) from None
+    try:
+        _check_content(folder, arguments)
+        remove_leftovers(folder)
+        _write_json(folder / SETTINGS, asdict(arguments))
+        yield folder
+    finally:
+        lock.release()
+
+
+def _check_content(folder: Path, arguments: StageArguments) -> None:
+    content = {path.name for path in folder.iterdir()} - {_LOCK}
+    if RECORD in content:
+        raise FileExistsError(f"expected a new folder, found a finished model in {folder}; choose another --output")
+    if content and SETTINGS not in content:
+        raise FileExistsError(
+            f"expected a new or empty folder, found {sorted(content)[:5]} in {folder}; choose another --output"
+        )
+    if list_checkpoints(folder) and not arguments.resume:
+        raise FileExistsError(f"expected a new folder, found a run in {folder}; pass --resume to continue it")
+    if SETTINGS in content and arguments.resume:
+        _check_settings(json.loads((folder / SETTINGS).read_text()), asdict(arguments), folder)
+
+
+def _check_settings(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+    changed = [
+        f"{name}={before.get(name)!r} before, {value!r} now"
+        for name, value in json.loads(json.dumps(now)).items()
+        if name not in _FREE_ON_RESUME and before.get(name) != value
+    ]
+    if changed:
+        raise ValueError(f"expected the options that the run in {folder} was started with, found {'; '.join(changed)}")
+
+
+def find_checkpoint(folder: Path, resume: bool) -> tuple[Path | None, list[str]]:
+    """What to continue from, and lines that say so: the checkpoint that was taken and those that were not."""
+    if not resume:
+        return None, []
+    checkpoint, skipped = latest_complete_checkpoint(folder)
+    taken = (
+        "no complete checkpoint found: starting anew" if checkpoint is None else f"continuing from {checkpoint.name}"
+    )
+    return checkpoint, [*skipped, taken]
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """The last file of a run: where it stands, the model is whole."""
+    packages = ("greffe", "torch", "transformers", "tokenizers", "datasets", "accelerate")
+    _write_json(folder / RECORD, {**record, "versions": {name: _version(name) for name in packages}})
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def describe_machine() -> dict[str, Any]:
+    return {"python": platform.python_version(), "processors": os.cpu_count(), "platform": platform.platform()}
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.partial")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+__all__ = ["RECORD", "SETTINGS", "describe_machine", "find_checkpoint", "open_run", "write_record"]
