@@ -83,6 +83,47 @@ class PretrainArguments(StageArguments):
     sample_prompt: str = option("", "What the sample of text at each evaluation starts with.")
 
 
+@dataclass(kw_only=True)
+class FinetuneArguments(StageArguments):
+    """The options of `greffe finetune`."""
+
+    model: str = required("The model folder to graft a classifier onto; its tokenizer goes with it.")
+    train: str = required("Labelled texts: csv, jsonl or parquet, or NAME.review.spm beside NAME.label.")
+    validation: str | None = option(None, "Labelled texts to choose the best epoch on; without it, a part of --train.")
+    test: str | None = option(None, "Labelled texts that are looked at once, by the finished model.")
+    text_column: str = option("text", "The column that holds the text.")
+    label_column: str = option("label", "The column that holds the label.")
+    label_separator: str | None = option(None, "What separates several labels in one field.")
+    task: Literal["auto", "single_label", "multi_label", "regression"] = option(
+        "auto", "What a label is; auto: lists are several labels, fractions a regression, anything else one label."
+    )
+    dictionary: str | None = option(None, "The vocabulary of .spm files, if it is not the dict.txt beside them.")
+    errors: Literal["strict", "replace"] = option("strict", "What to do with bytes that are not UTF-8.")
+    validation_fraction: float = option(0.1, "The share of --train that is kept for validation, if there is no file.")
+    deduplicate: bool = option(False, "Remove from training what stands in validation or test, exactly or nearly.")
+    max_length: int = option(256, "Longer texts are cut to so many tokens.")
+    truncation: Literal["head", "tail", "both"] = option("head", "What is kept of them.")
+    from_scratch: bool = option(False, "Draw all weights at random: the same architecture without pre-training.")
+    freeze: Literal["none", "trunk"] = option("none", "What is not trained.")
+    attention: Literal["model", "causal", "bidirectional"] = option("model", "What a token sees; model: as saved.")
+    pooling: Literal["last", "mean"] = option("mean", "What the classifier reads: the last token, or the mean of all.")
+    hidden_dropout: float | None = option(None, "In place of the model's.")
+    attention_dropout: float | None = option(None, "In place of the model's.")
+    classifier_dropout: float | None = option(None, "In place of the model's.")
+    class_weights: bool = option(False, "Weigh each class by the inverse of its frequency.")
+    lm_loss_weight: float = option(0.0, "Add so much of the language-modelling loss on the texts.")
+    layerwise_lr_decay: float = option(1.0, "The learning rate of a layer, as a share of that of the layer above it.")
+    gradual_unfreezing: bool = option(False, "Train the head alone in the first epoch, then a layer more in each.")
+    label_smoothing_factor: float = option(0.0, "How much of each label is spread over the others.")
+    num_train_epochs: float = option(5.0, "Passes over the training texts.")
+    per_device_train_batch_size: int = option(16, "Texts in a batch.")
+    per_device_eval_batch_size: int = option(64, "Texts in a batch of the evaluation.")
+    learning_rate: float = option(5e-4, "The highest learning rate.")
+    warmup_steps: float = option(0.1, "Steps until then; below 1, the share of all steps.")
+    weight_decay: float = option(0.01, "Of the matrices; biases and norms have none.")
+    save_steps: int = option(0, "Write a checkpoint every so many steps; 0: after each epoch.")
+
+
 Arguments = TypeVar("Arguments", bound=StageArguments)
 
 
@@ -152,4 +193,4 @@ def _hf_argument_parser() -> Any:
     return sys.modules[name].HfArgumentParser
 
 
-__all__ = ["PretrainArguments", "StageArguments", "parse_arguments"]
+__all__ = ["FinetuneArguments", "PretrainArguments", "StageArguments", "parse_arguments"]

@@ -58,7 +58,7 @@ def find_fault(checkpoint: Path) -> str | None:
 
 def latest_complete_checkpoint(run_folder: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that passes its check, and a sentence for each newer one that does not."""
-    skipped = []
+    skipped: list[str] = []
     for checkpoint in reversed(list_checkpoints(run_folder)):
         fault = find_fault(checkpoint)
         if fault is None:

@@ -32,7 +32,7 @@ class RowCollator:
     masked_share: float
     cross_document_attention: bool
     bos_token_id: int
-    mask_token_id: int | None
+    mask_token_id: int  # -1 where the objective does not mask
     special_ids: tuple[int, ...]
     vocab_size: int
     seed: int

@@ -5,7 +5,6 @@ Runs on several processes with `torchrun --nproc_per_node 2 -m greffe.train.pret
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -18,14 +17,13 @@ from accelerate import PartialState
 from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForMaskedLM
 from greffe.modeling.parameters import read_config
 from greffe.tokenization import check_compatible, load_tokenizer, read_corpus, save_tokenizer, train_tokenizer
-from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers import TrainingArguments, set_seed
 
 from .arguments import PretrainArguments
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
 from .packing import PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
-from .run_folder import describe_machine, open_run, write_record
-from .stage_trainer import StageTrainer, Throughput, TimeLimit, announce, native_bf16, timed_schedule, train
+from .run_folder import describe_base, describe_machine, open_run, write_record
+from .stage_trainer import StageTrainer, add_callbacks, announce, common_training_arguments, train
 
 
 def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
@@ -91,7 +89,7 @@ def prepare_model(arguments: PretrainArguments, tokenizer: Any) -> Any:
         for name in ("hidden_dropout", "attention_dropout")
         if getattr(arguments, name) is not None
     }
-    shifted = {"shifted_masks": True} if arguments.objective == "hybrid" else {}
+    shifted: dict[str, Any] = {"shifted_masks": True} if arguments.objective == "hybrid" else {}
     if arguments.model is None:
         special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "pad", "eos")}
         sizes = {"vocab_size": len(tokenizer), **special, **options, **dropouts, **shifted}
@@ -106,14 +104,14 @@ def prepare_model(arguments: PretrainArguments, tokenizer: Any) -> Any:
 
 
 class PretrainTrainer(StageTrainer):
-    """Adds the hybrid loss, an evaluation by documents, and a schedule by the clock."""
+    """Adds the hybrid loss, and an evaluation by documents with a sample of text."""
+
+    arguments: PretrainArguments
 
     def __init__(self, *positional: Any, arguments: PretrainArguments, documents: TokenizedCorpus, **keywords: Any):
-        super().__init__(*positional, keep_checkpoints=arguments.save_total_limit, **keywords)
-        self.arguments = arguments
+        super().__init__(*positional, arguments=arguments, **keywords)
         self.validation_rows = list(cut_documents(documents.validation["input_ids"], arguments.block_size))
         self.validation_bytes = sum(documents.validation["bytes"])
-        self.time_limit: TimeLimit | None = None
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -124,16 +122,6 @@ class PretrainTrainer(StageTrainer):
         if num_items_in_batch is not None and self.args.average_tokens_across_devices:
             loss = loss * self.accelerator.num_processes  # gradients are averaged over the processes
         return loss
-
-    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        if self.time_limit is None:
-            return super().create_scheduler(num_training_steps, optimizer)
-        limit, arguments = self.time_limit, self.arguments
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-            optimizer or self.optimizer,
-            lambda _: timed_schedule(arguments.lr_scheduler_type, arguments.warmup_steps, limit.progress),
-        )
-        return self.lr_scheduler
 
     def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **__: Any) -> dict[str, float]:
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.measure().items()}
@@ -162,7 +150,7 @@ class PretrainTrainer(StageTrainer):
         was_training = model.training
         model.eval()
         rows = self.validation_rows[self.accelerator.process_index :: self.accelerator.num_processes]
-        measured = {}
+        measured: dict[str, float] = {}
         with self.autocast_smart_context_manager():
             if self.arguments.objective != "masked":
                 measured |= language_metrics(*self._sum(model, rows, None), self.validation_bytes)
@@ -195,7 +183,7 @@ def make_trainer(
         masked_share=arguments.masked_share,
         cross_document_attention=arguments.cross_document_attention,
         bos_token_id=tokenizer.bos_token_id,
-        mask_token_id=tokenizer.mask_token_id,
+        mask_token_id=-1 if tokenizer.mask_token_id is None else tokenizer.mask_token_id,
         special_ids=tuple(tokenizer.all_special_ids),
         vocab_size=len(tokenizer),
         seed=arguments.seed,
@@ -207,38 +195,16 @@ def make_trainer(
         model, options, data_collator=collator, train_dataset=rows, arguments=arguments, documents=documents,
         eval_dataset=rows, processing_class=tokenizer,
     )  # fmt: skip
-    for callback in (ProgressCallback, PrinterCallback):
-        trainer.remove_callback(callback)
-    tokens = options.train_batch_size * options.gradient_accumulation_steps * options.world_size * rows.block_size
-    trainer.add_callback(Throughput(tokens))
-    if arguments.early_stopping_patience is not None:
-        trainer.add_callback(EarlyStoppingCallback(arguments.early_stopping_patience))
-    if arguments.max_minutes is not None:
-        trainer.time_limit = TimeLimit(arguments.max_minutes)
-        trainer.add_callback(trainer.time_limit)
+    add_callbacks(trainer, arguments, ("tokens", rows.block_size))
     return trainer
 
 
 def training_arguments(arguments: PretrainArguments, folder: Path) -> TrainingArguments:
-    """The options of `Trainer`, with every default that Greffe changes."""
-    bf16 = native_bf16() if arguments.bf16 == "auto" else arguments.bf16 == "on"
-    if arguments.bf16 == "auto":
-        announce("bf16 on: the processor has it" if bf16 else "bf16 off: the processor does not have it natively")
+    """The options of `Trainer` for this stage."""
     timed = arguments.max_minutes is not None
     return TrainingArguments(
-        output_dir=str(folder),
-        max_steps=arguments.max_steps,
+        **common_training_arguments(arguments, folder),
         num_train_epochs=10_000 if timed and arguments.max_steps <= 0 else arguments.num_train_epochs,
-        per_device_train_batch_size=arguments.per_device_train_batch_size,
-        per_device_eval_batch_size=arguments.per_device_eval_batch_size,
-        gradient_accumulation_steps=arguments.gradient_accumulation_steps,
-        learning_rate=arguments.learning_rate,
-        lr_scheduler_type=arguments.lr_scheduler_type,
-        warmup_steps=arguments.warmup_steps,
-        weight_decay=arguments.weight_decay,
-        max_grad_norm=arguments.max_grad_norm,
-        seed=arguments.seed,
-        data_seed=arguments.seed,
         eval_strategy="steps" if arguments.validation_fraction else "no",
         eval_steps=arguments.eval_steps,
         save_strategy="steps",
@@ -246,11 +212,6 @@ def training_arguments(arguments: PretrainArguments, folder: Path) -> TrainingAr
         logging_steps=50,
         metric_for_best_model="loss",
         greater_is_better=False,
-        bf16=bf16,
-        use_cpu=not torch.cuda.is_available(),
-        dataloader_pin_memory=torch.cuda.is_available(),
-        remove_unused_columns=False,
-        report_to=["tensorboard"] if arguments.tensorboard else "none",
     )
 
 
@@ -280,14 +241,6 @@ def finish(
         write_record(folder, record)
     trainer.accelerator.wait_for_everyone()
     return record
-
-
-def describe_base(folder: Path) -> dict[str, str]:
-    """A pointer to the model that was continued: where it was, and the hash of its weights."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        digest.update(path.read_bytes())
-    return {"folder": str(folder), "sha256": digest.hexdigest()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,6 +32,7 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
     folder = Path(arguments.output)
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"expected a folder at --output, found the file {folder}")
+    is_new = not folder.exists() or not any(folder.iterdir())
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK)
     try:
@@ -43,6 +46,10 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
         remove_leftovers(folder)
         _write_json(folder / SETTINGS, asdict(arguments))
         yield folder
+    except BaseException:
+        if is_new and not list_checkpoints(folder):  # nothing to continue from: as if it had not been started
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     finally:
         lock.release()
 
@@ -95,6 +102,14 @@ def _version(name: str) -> str:
         return "not installed"
 
 
+def describe_base(folder: Path) -> dict[str, str]:
+    """A pointer to the model that was continued: where it was, and the hash of its weights."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return {"folder": str(folder), "sha256": digest.hexdigest()}
+
+
 def describe_machine() -> dict[str, Any]:
     return {"python": platform.python_version(), "processors": os.cpu_count(), "platform": platform.platform()}
 
@@ -109,4 +124,4 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     temporary.replace(path)
 
 
-__all__ = ["RECORD", "SETTINGS", "describe_machine", "find_checkpoint", "open_run", "write_record"]
+__all__ = ["RECORD", "SETTINGS", "describe_base", "describe_machine", "find_checkpoint", "open_run", "write_record"]

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_callback import ExportableState, ProgressCallback
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
+from .arguments import StageArguments
 from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints
 from .run_folder import find_checkpoint
 
@@ -26,14 +27,21 @@ from .run_folder import find_checkpoint
 class StageTrainer(Trainer):
     """`Trainer` with checkpoints that are published by one rename, and losses that are checked at each step."""
 
-    def __init__(self, *arguments: Any, keep_checkpoints: int = 2, **keywords: Any):
-        super().__init__(*arguments, **keywords)
-        self.keep_checkpoints = keep_checkpoints
+    model: Any  # what is known to be there, where the library says it may not
+    processing_class: Any
+    train_dataset: Any
+    data_collator: Any
+    optimizer: Any
+
+    def __init__(self, *positional: Any, arguments: StageArguments, **keywords: Any):
+        super().__init__(*positional, **keywords)
+        self.arguments = arguments
+        self.time_limit: TimeLimit | None = None
         self.seconds = 0.0  # that training took, in this process
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Let the library write aside, then publish. Every process writes its own random state."""
-        run_folder, step = Path(self.args.output_dir), self.state.global_step
+        run_folder, step = Path(self.arguments.output), self.state.global_step
         partial = partial_folder(run_folder, step)
         if self.is_world_process_zero():
             shutil.rmtree(partial, ignore_errors=True)
@@ -53,8 +61,18 @@ class StageTrainer(Trainer):
             (written / "training_args.bin").unlink(missing_ok=True)  # a pickle that nothing needs: see settings.json
             publish_checkpoint(written, run_folder, step)
             shutil.rmtree(partial, ignore_errors=True)
-            remove_old_checkpoints(run_folder, self.keep_checkpoints)
+            remove_old_checkpoints(run_folder, self.arguments.save_total_limit)
         self.accelerator.wait_for_everyone()
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """By steps as in the library; by the clock when the run ends by it."""
+        if self.time_limit is None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        limit, name, warmup = self.time_limit, self.arguments.lr_scheduler_type, self.args.warmup_steps
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer or self.optimizer, lambda _: timed_schedule(name, warmup, limit.progress)
+        )
+        return self.lr_scheduler
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         loss = super().training_step(model, inputs, num_items_in_batch)
@@ -78,7 +96,7 @@ def _explain_write_error(error: Exception, folder: Path) -> Exception:
 
 def train(trainer: StageTrainer, resume: bool) -> None:
     """Train, continuing from the newest complete checkpoint if asked; a signal ends it with a checkpoint and a line."""
-    checkpoint, lines = find_checkpoint(Path(trainer.args.output_dir), resume)
+    checkpoint, lines = find_checkpoint(Path(trainer.arguments.output), resume)
     for line in lines:
         announce(line)
     signals = StopSignals()
@@ -92,6 +110,42 @@ def train(trainer: StageTrainer, resume: bool) -> None:
     if signals.received is not None:
         announce(f"stopped by {signals.received.name} after step {trainer.state.global_step}; continue with --resume")
         raise SystemExit(128 + signals.received)
+
+
+def common_training_arguments(arguments: Any, folder: Path) -> dict[str, Any]:
+    """The options of `Trainer` that both stages set, with every default that Greffe changes."""
+    bf16 = native_bf16() if arguments.bf16 == "auto" else arguments.bf16 == "on"
+    if arguments.bf16 == "auto":
+        announce("bf16 on: the processor has it" if bf16 else "bf16 off: the processor does not have it natively")
+    same_name = (
+        *("max_steps", "per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"),
+        *("learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "max_grad_norm", "seed"),
+    )
+    gpu = torch.cuda.is_available()
+    return {
+        **{name: getattr(arguments, name) for name in same_name},
+        "output_dir": str(folder),
+        "data_seed": arguments.seed,
+        "bf16": bf16,
+        "use_cpu": not gpu,
+        "dataloader_pin_memory": gpu,
+        "remove_unused_columns": False,
+        "report_to": ["tensorboard"] if arguments.tensorboard else "none",
+    }
+
+
+def add_callbacks(trainer: StageTrainer, arguments: StageArguments, unit: tuple[str, int]) -> None:
+    """The progress bar, early stopping and the time limit. `unit` is what a row counts for, and how much of it."""
+    for callback in (ProgressCallback, PrinterCallback):
+        trainer.remove_callback(callback)
+    options = trainer.args
+    rows = options.train_batch_size * options.gradient_accumulation_steps * options.world_size
+    trainer.add_callback(Throughput(unit[0], rows * unit[1]))
+    if arguments.early_stopping_patience is not None:
+        trainer.add_callback(EarlyStoppingCallback(arguments.early_stopping_patience))
+    if arguments.max_minutes is not None:
+        trainer.time_limit = TimeLimit(arguments.max_minutes)
+        trainer.add_callback(trainer.time_limit)
 
 
 class StopSignals(TrainerCallback):
@@ -116,21 +170,16 @@ class StopSignals(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
 
-class TimeLimit(TrainerCallback, ExportableState):
-    """Ends the run after so many minutes, counted over interruptions; `progress` tells the share that has passed."""
+class TimeLimit(TrainerCallback):
+    """Ends the run after so many minutes; `progress` tells the share that has passed."""
 
-    def __init__(self, max_minutes: float, seconds_before: float = 0.0):
+    def __init__(self, max_minutes: float):
         self.limit = max_minutes * 60
-        self.seconds_before = seconds_before
         self._start: float | None = None
 
     @property
-    def seconds(self) -> float:
-        return self.seconds_before + (0.0 if self._start is None else time.monotonic() - self._start)
-
-    @property
     def progress(self) -> float:
-        return min(1.0, self.seconds / self.limit)
+        return 0.0 if self._start is None else min(1.0, (time.monotonic() - self._start) / self.limit)
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         self._start = time.monotonic()
@@ -139,16 +188,13 @@ class TimeLimit(TrainerCallback, ExportableState):
         if self.progress >= 1:
             control.should_save = control.should_evaluate = control.should_training_stop = True
 
-    def state(self) -> dict[str, Any]:
-        return {"args": {"max_minutes": self.limit / 60, "seconds_before": self.seconds}, "attributes": {}}
-
 
 class Throughput(ProgressCallback):
-    """The library's progress bar, with tokens a second beside the time that is left."""
+    """The library's progress bar, with tokens or texts a second beside the time that is left."""
 
-    def __init__(self, tokens_per_step: int):
+    def __init__(self, unit: str, per_step: int):
         super().__init__()
-        self.tokens_per_step = tokens_per_step
+        self.unit, self.per_step = unit, per_step
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         super().on_train_begin(args, state, control, **kwargs)
@@ -158,8 +204,8 @@ class Throughput(ProgressCallback):
         super().on_step_end(args, state, control, **kwargs)
         if self.training_bar is not None:
             start, first_step = self._begin
-            rate = (state.global_step - first_step) * self.tokens_per_step / max(time.monotonic() - start, 1e-9)
-            self.training_bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
+            rate = (state.global_step - first_step) * self.per_step / max(time.monotonic() - start, 1e-9)
+            self.training_bar.set_postfix_str(f"{rate:,.0f} {self.unit}/s", refresh=False)
 
 
 def native_bf16() -> bool:

@@ -1,0 +1,237 @@
+"""Stage two: a classifier grafted onto a language model. `greffe finetune`, or `finetune(FinetuneArguments(…))`.
+
+Runs on several processes with `torchrun --nproc_per_node 2 -m greffe.train.finetune …`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
+from greffe.modeling.parameters import read_config
+from greffe.tokenization import check_compatible, load_tokenizer
+from torch.nn import functional as F
+from transformers import DataCollatorWithPadding, TrainingArguments, set_seed
+
+from .arguments import FinetuneArguments
+from .data_report import DataReport, describe_data
+from .finetune_trainer import FinetuneTrainer
+from .labelled_data import LabelledTexts, read_labelled
+from .labels import LabelSet, collect_labels, encode_labels
+from .metrics import make_compute_metrics
+from .overlap import remove_overlap
+from .run_folder import describe_base, describe_machine, open_run, write_record
+from .splitting import split_validation
+from .stage_trainer import add_callbacks, announce, common_training_arguments, train
+from .truncation import truncate_all
+
+# What the best epoch is chosen by, and whether more of it is better.
+BEST = {"single_label": ("accuracy", True), "multi_label": ("micro_f1", True), "regression": ("mse", False)}
+
+
+@dataclass(frozen=True)
+class LabelledParts:
+    """The texts of each part, their labels, and what was found in them."""
+
+    parts: dict[str, LabelledTexts]  # train, validation and, where given, test
+    labels: LabelSet
+    report: DataReport
+
+
+def finetune(arguments: FinetuneArguments) -> dict[str, Any]:
+    """Fine-tune a classifier and leave its best epoch in `arguments.output`; returns the record of the run."""
+    check_arguments(arguments)
+    process = PartialState(cpu=not torch.cuda.is_available())
+    with open_run(arguments) if process.is_main_process else nullcontext(Path(arguments.output)) as folder:
+        data = read_parts(arguments)
+        if process.is_main_process:
+            announce(str(data.report))
+        tokenizer = load_tokenizer(arguments.model)
+        rows = {name: make_rows(part, data.labels, tokenizer, arguments, name) for name, part in data.parts.items()}
+        set_seed(arguments.seed)
+        model = prepare_model(arguments, data.labels)
+        check_compatible(model, tokenizer)
+        use_cache = model.config.use_cache
+        trainer = make_trainer(arguments, model, tokenizer, rows, data, folder)  # which switches the cache off
+        train(trainer, arguments.resume)
+        trainer.load_best()
+        model.config.use_cache = use_cache
+        return finish(trainer, arguments, data, rows, folder)
+
+
+def check_arguments(arguments: FinetuneArguments) -> None:
+    """Refuse, before any work, values that cannot be meant."""
+    if not 0 < arguments.layerwise_lr_decay <= 1:
+        raise ValueError(f"expected --layerwise_lr_decay in (0, 1], found {arguments.layerwise_lr_decay}")
+    if arguments.lm_loss_weight < 0:
+        raise ValueError(f"expected --lm_loss_weight of at least 0, found {arguments.lm_loss_weight}")
+    if arguments.freeze == "trunk" and arguments.gradual_unfreezing:
+        raise ValueError("expected one of --freeze trunk and --gradual_unfreezing, found both")
+    if arguments.lm_loss_weight and arguments.attention == "bidirectional":
+        raise ValueError("expected --lm_loss_weight 0 with --attention bidirectional, where the next token is in sight")
+
+
+def read_parts(arguments: FinetuneArguments) -> LabelledParts:
+    """Read every part, split off validation if it has no file, look at all, and remove the overlap if asked."""
+    options = {
+        name: getattr(arguments, name)
+        for name in ("text_column", "label_column", "task", "label_separator", "errors", "dictionary")
+    }
+    training = read_labelled(arguments.train, **options)
+    options["task"] = training.task
+    parts = {}
+    if arguments.validation is None:
+        training, parts["validation"] = split_validation(training, arguments.validation_fraction, arguments.seed)
+    else:
+        parts["validation"] = read_labelled(arguments.validation, **options)
+    if arguments.test is not None:
+        parts["test"] = read_labelled(arguments.test, **options)
+    report = describe_data({"train": training, **parts})
+    if arguments.deduplicate:
+        before = len(training)
+        training = remove_overlap(training, list(parts.values()))
+        announce(f"{before - len(training):,} training texts removed: they stand in validation or test")
+    return LabelledParts({"train": training, **parts}, collect_labels(training), report)
+
+
+def make_rows(
+    part: LabelledTexts, labels: LabelSet, tokenizer: Any, arguments: FinetuneArguments, name: str
+) -> list[dict[str, Any]]:
+    """Ids and labels of each text, in the order of the file."""
+    ids = part.input_ids or tokenizer(part.texts, truncation=False, verbose=False)["input_ids"]
+    ids, touched = truncate_all(ids, arguments.max_length, arguments.truncation, tokenizer.bos_token_id)
+    if touched:
+        kept = f"{arguments.max_length} tokens ({arguments.truncation})"
+        announce(f"{touched:,} of {len(ids):,} {name} texts cut to {kept}")
+    targets = encode_labels(part, labels)
+    return [{"input_ids": row, "labels": target, "length": len(row)} for row, target in zip(ids, targets, strict=True)]
+
+
+def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSequenceClassification:
+    """The trunk of the model folder with a new head, or the same architecture drawn at random."""
+    config = read_config(arguments.model)
+    config.id2label, config.label2id = labels.id2label, labels.label2id
+    config.problem_type = labels.problem_type  # type: ignore[assignment]
+    config.classifier_pooling = arguments.pooling
+    if arguments.attention != "model":
+        config.is_causal = arguments.attention == "causal"
+    for name in ("hidden_dropout", "attention_dropout", "classifier_dropout"):
+        if getattr(arguments, name) is not None:
+            setattr(config, name, getattr(arguments, name))
+    config.validate()
+    if arguments.from_scratch:
+        model = GreffeForSequenceClassification(config)
+    else:
+        model = GreffeForSequenceClassification.from_pretrained(
+            arguments.model, config=config, ignore_mismatched_sizes=True
+        )
+    if arguments.lm_loss_weight:
+        # For the time of the training the language model's head is a part of the classifier, so that checkpoints
+        # hold it; the finished model does not.
+        model.lm_head = GreffeForCausalLM.from_pretrained(arguments.model).lm_head
+    if arguments.freeze == "trunk":
+        model.base_model.requires_grad_(False)
+    return model
+
+
+def make_trainer(
+    arguments: FinetuneArguments, model: Any, tokenizer: Any, rows: dict[str, Any], data: LabelledParts, folder: Path
+) -> FinetuneTrainer:
+    metric, more_is_better = BEST[data.labels.task]
+    options = TrainingArguments(
+        **common_training_arguments(arguments, folder),
+        num_train_epochs=10_000 if arguments.max_minutes is not None else arguments.num_train_epochs,
+        label_smoothing_factor=arguments.label_smoothing_factor,
+        eval_strategy="epoch",
+        save_strategy="steps" if arguments.save_steps else "epoch",
+        save_steps=arguments.save_steps or 500,
+        logging_strategy="epoch",
+        metric_for_best_model=metric,
+        greater_is_better=more_is_better,
+        train_sampling_strategy="group_by_length",
+        length_column_name="length",
+    )
+    trainer = FinetuneTrainer(
+        model,
+        options,
+        arguments=arguments,
+        class_weights=balanced_weights(data) if arguments.class_weights else None,
+        data_collator=ClassificationCollator(tokenizer),
+        train_dataset=rows["train"],
+        eval_dataset=rows["validation"],
+        processing_class=tokenizer,
+        compute_metrics=make_compute_metrics(data.labels.task, data.labels.id2label, detailed=False),
+    )
+    add_callbacks(trainer, arguments, ("texts", 1))
+    return trainer
+
+
+class ClassificationCollator(DataCollatorWithPadding):
+    """Pads to the longest text of the batch. Lengths were for the sampler."""
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return super().__call__([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
+
+
+def balanced_weights(data: LabelledParts) -> torch.Tensor:
+    """The inverse frequency of each class, with a mean of 1 over the training texts."""
+    if data.labels.task != "single_label":
+        raise ValueError(f"expected --class_weights with single labels, found {data.labels.task}")
+    targets = torch.tensor(encode_labels(data.parts["train"], data.labels))
+    counts = F.one_hot(targets, len(data.labels.names)).sum(0)
+    return len(targets) / (len(counts) * counts)
+
+
+def finish(
+    trainer: FinetuneTrainer, arguments: FinetuneArguments, data: LabelledParts, rows: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    """Measure the best epoch in detail, the test part for the first time, and write the model and its record."""
+    trainer.compute_metrics = make_compute_metrics(data.labels.task, data.labels.id2label)
+    metrics = {
+        name: {
+            key.removeprefix(f"{name}_"): value
+            for key, value in (trainer.predict(part, metric_key_prefix=name).metrics or {}).items()
+            if not key.endswith(("runtime", "per_second", "preparation_time"))
+        }
+        for name, part in rows.items()
+        if name != "train"
+    }
+    record = {
+        "stage": "finetune",
+        "arguments": asdict(arguments),
+        "data": {**data.report.to_dict(), "rows": {name: len(part) for name, part in rows.items()}},
+        "labels": list(data.labels.names),
+        "base_model": describe_base(Path(arguments.model)),
+        "steps": trainer.state.global_step,
+        "best_step": trainer.state.best_global_step,
+        "epochs": [entry for entry in trainer.state.log_history if f"eval_{BEST[data.labels.task][0]}" in entry],
+        "seconds": round(trainer.seconds, 1),
+        "metrics": metrics,
+        "machine": describe_machine(),
+    }
+    if trainer.is_world_process_zero():
+        if hasattr(trainer.model, "lm_head"):
+            del trainer.model.lm_head
+        trainer.model.requires_grad_(True)
+        trainer.model.save_pretrained(folder)
+        trainer.processing_class.save_pretrained(folder)
+        write_record(folder, record)
+    trainer.accelerator.wait_for_everyone()
+    return record
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    from .cli import main as command_line
+
+    return command_line(["finetune", *(sys.argv[1:] if argv is None else argv)])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
