@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -177,7 +177,7 @@ class _Api:
         revision = self.repository(request).revision(request.path_params["revision"])
         body = await _read_body(request)
         if request.headers.get("content-type", "").startswith("application/json"):
-            paths = json.loads(body).get("paths", [])
+            paths = _list(json.loads(body), "paths", str)
         else:
             paths = parse_qs(body.decode("utf-8", "replace")).get("paths", [])
         entries = []
@@ -208,8 +208,13 @@ class _Api:
 
     async def create(self, request: Request) -> Response:
         repo_id = _named(await _read_json(request))
-        await run_in_threadpool(self.hub.create, repo_id)
-        return JSONResponse({"url": f"{base_url(request)}/{repo_id}", "name": repo_id, "id": repo_id})
+        names = {"url": f"{base_url(request)}/{repo_id}", "name": repo_id, "id": repo_id}
+        try:
+            await run_in_threadpool(self.hub.create, repo_id)
+        except ConflictError:  # clients to whom this is fine (`exist_ok`) read the address from the refusal
+            message = f"expected a new repository, found {repo_id} already"
+            return JSONResponse({"error": message, **names}, 409, {"X-Error-Message": message})
+        return JSONResponse(names)
 
     async def delete(self, request: Request) -> Response:
         await run_in_threadpool(self.hub.delete, _named(await _read_json(request)))
@@ -218,12 +223,12 @@ class _Api:
     async def create_tag(self, request: Request) -> Response:
         repository, body = self.repository(request), await _read_json(request)
         revision, message = request.path_params["revision"], str(body.get("message") or "")[:1000]
-        await run_in_threadpool(self.hub.tag, repository.repo_id, str(body["tag"]), revision, message)
+        await run_in_threadpool(self.hub.tag, repository.repo_id, _field(body, "tag", str), revision, message)
         return JSONResponse({})
 
     async def create_branch(self, request: Request) -> Response:
         repository, body = self.repository(request), await _read_json(request)
-        start = body.get("startingPoint") or "main"
+        start = str(body.get("startingPoint") or "main")
         await run_in_threadpool(self.hub.branch, repository.repo_id, request.path_params["revision"], start)
         return JSONResponse({})
 
@@ -237,8 +242,8 @@ class _Api:
         repository, body = self.repository(request), await _read_json(request)
         revision = repository.revision(request.path_params["revision"])
         files = []
-        for entry in body["files"]:
-            path, size = check_file_path(entry["path"]), int(entry["size"])
+        for entry in _list(body, "files"):
+            path, size = check_file_path(_field(entry, "path", str)), _field(entry, "size", int)
             ignored = path == LEFT_OUT and not self.allow_pickle
             if not ignored and not self.allow_pickle and (reason := why_pickle_by_name(path)):
                 raise PickleRefusedError(
@@ -255,8 +260,10 @@ class _Api:
         """Where to upload each large file; nowhere if the repository has its content already."""
         repository, body = self.repository(request), await _read_json(request)
         objects = []
-        for entry in body["objects"]:
-            sha256, size = str(entry["oid"]), int(entry["size"])
+        for entry in _list(body, "objects"):
+            sha256, size = _field(entry, "oid", str), _field(entry, "size", int)
+            if not re.fullmatch(r"[0-9a-f]{64}", sha256) or size < 0:
+                raise ValueError(f"expected a SHA-256 and a size, found {sha256[:80]!a} and {size}")
             answer: dict[str, Any] = {"oid": sha256, "size": size}
             if find_content(repository, sha256) is None:
                 address = sign_upload(self.secret, base_url(request), repository, sha256, size)
@@ -322,7 +329,8 @@ class _File(FileResponse):
 def _named(body: dict[str, Any]) -> str:
     if body.get("type") not in (None, "model"):
         raise ValueError(f"expected a repository of type model, found {body['type']!r:.60}; there are no others")
-    return check_repo_id(f"{body.get('organization') or USER}/{body.get('name')}")
+    organisation = _field(body, "organization", str) if body.get("organization") else USER
+    return check_repo_id(f"{organisation}/{_field(body, 'name', str)}")
 
 
 async def _read_body(request: Request, longest: int = LONGEST_BODY) -> bytes:
@@ -339,6 +347,23 @@ async def _read_json(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ValueError(f"expected a JSON object, found a {type(body).__name__}")
     return body
+
+
+Kind = TypeVar("Kind")
+
+
+def _field(body: Any, name: str, kind: type[Kind]) -> Kind:
+    value = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"expected {name!r} in the request, a {kind.__name__}, found {value!r:.80}")
+    return value
+
+
+def _list(body: Any, name: str, kind: type = dict) -> list[Any]:
+    values = _field(body, name, list)
+    if not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"expected {name!r} in the request, a list of {kind.__name__}, found another")
+    return values
 
 
 # ---- errors, as clients understand them
@@ -370,8 +395,6 @@ _STATUS: list[tuple[type[Exception], int, str | None]] = [
     (ConflictError, 409, None),
     (StorageError, 507, None),
     (ValueError, 400, None),
-    (KeyError, 400, None),
-    (TypeError, 400, None),
 ]
 _HANDLERS: dict[Any, Any] = {kind: _explain for kind, _, _ in _STATUS}
 
