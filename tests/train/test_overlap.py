@@ -98,11 +98,11 @@ class TestNear:
     def test_as_a_plain_comparison_of_all_pairs_finds_them(self, seed, chunk):
         draw = random.Random(seed)
         vocabulary = ["la", "mer", "où", "va", "ce", "beau", "livre"]
-        sources = [draw.choices(vocabulary, k=draw.choice([2, 4, 24, 30, 60])) for _ in range(4)]
+        sources = [draw.choices(vocabulary, k=draw.choice([2, 4, 17, 24, 30, 60])) for _ in range(4)]
         texts = [
             " ".join(
                 draw.choice(vocabulary) if draw.random() < 0.05 else word
-                for word in draw.choice(sources)[: draw.choice([4, 28, 99])]
+                for word in draw.choice(sources)[: draw.choice([4, 16, 28, 99])]
             )
             for _ in range(70)
         ]
@@ -129,6 +129,17 @@ class TestNear:
         copies = [f"{REVIEW} Écrit le {day} par le lecteur {day}." for day in range(3 * overlap._CANDIDATES)]
         assert len(find_duplicates(copies).near) == len(copies) - 1
         assert len(find_overlap(copies, [*copies[1:], "x"]).near) == 1
+
+    def test_a_phrase_that_many_texts_have_counts_where_the_rest_is_alike(self):
+        others = [
+            f"{REVIEW} " + " ".join(f"mot{number}x{place}" for place in range(40))
+            for number in range(2 * overlap._CANDIDATES)
+        ]
+        twins = [
+            f"{REVIEW} Un vrai plaisir de lecture pour les soirs de pluie à {place}" for place in ("Brest", "Nice")
+        ]
+        assert share_in_common(*twins) > 0.9
+        assert pairs(find_overlap(twins[:1], [*others, twins[1]]).near) == [(0, len(others))]
 
 
 def test_the_order_of_the_rows_does_not_change_what_is_found():

@@ -80,6 +80,17 @@ def test_seeds_draw_different_rows_and_a_large_copy_does_not_swamp_a_class():
     copies = make_labelled(["le même"] * 90 + [f"texte {row}" for row in range(30)], ["a"] * 100 + ["b"] * 20)
     for seed in range(10):
         assert len(split_validation(copies, 0.1, seed)[1]) <= 14
+    copies = make_labelled(["le même"] * 90 + ["un autre"] * 4 + ["c", "d"], ["a"] * 94 + ["b"] * 2)
+    for seed in range(10):
+        assert count_labels(split_validation(copies, 0.01, seed)[1]) == {"a": 4, "b": 1}
+
+
+def test_a_label_that_stands_beside_others_only_is_trained_on():
+    data = distinct([("p", "x"), ("p",), ("q", "x"), ("q",)], "multi_label")
+    for seed in range(20):
+        train, validation = split_validation(data, 0.5, seed)
+        assert set(count_labels(train)) == {"p", "q", "x"}
+        assert len(validation) in (1, 2)
 
 
 def test_a_regression_is_split_over_its_range():
@@ -88,6 +99,8 @@ def test_a_regression_is_split_over_its_range():
     assert len(validation) == 20
     assert {int(label) // 10 for label in validation.labels} == set(range(10))
     assert len(train) == 80
+    train, validation = split_validation(data, 0.99, 0)
+    assert {int(label) // 10 for label in train.labels} == set(range(10))
 
 
 def test_the_sides_encode_with_the_labels_of_the_whole():
