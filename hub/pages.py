@@ -34,6 +34,7 @@ table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 500; color: var(--soft); font-size: .875rem; }
 th, td { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.number, th.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+th:last-child, td:last-child { padding-right: 0; } .number + .wide { padding-left: 1rem; }
 td { overflow-wrap: anywhere; } td.short { white-space: nowrap; }
 code, pre { font: .875em/1.5 ui-monospace, monospace; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: .5rem; padding: .75rem 1rem;
@@ -73,12 +74,11 @@ def model_page(repository: Repository, revision_name: str) -> Response:
     """One revision of a model: its card, its files, and the other revisions."""
     revision = repository.revision(revision_name)
     name = repository.repo_id
-    load = f'revision="{revision_name}"' if revision_name != "main" else ""
-    arguments = ", ".join(filter(None, [f'"{name}"', load, "trust_remote_code=True"]))
+    load = f'<pre>from_pretrained("{escape(name)}", revision="{escape(revision_name)}")</pre>'
     body = (
         f"<h1>{escape(name)}</h1>"
         f'<p class="soft">Revision <code>{revision.id[:12]}</code> of {_day(revision)}: {escape(revision.title)}</p>'
-        f"<p>{_tags(repository, revision)}</p><pre>AutoModel.from_pretrained({escape(arguments)})</pre>"
+        f"<p>{_tags(repository, revision)}</p>{load if revision_name != 'main' else ''}"
         f"{_card(repository, revision)}<h2>Files</h2>{_files(name, revision)}"
         f"<h2>Revisions</h2>{_history(repository, revision)}"
     )

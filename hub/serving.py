@@ -24,6 +24,7 @@ def serve(
     if token is not None and (not token.isascii() or not token.isprintable() or " " in token or not token):
         raise ValueError("expected a token of printable ASCII characters without spaces, found another")
     try:
+        import lz4.frame  # noqa: F401 - needed by the first large upload: better missed now
         import uvicorn
 
         from .server import make_app

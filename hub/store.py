@@ -78,6 +78,8 @@ class LocalHub:
 
         repository = self.repository(repo_id)
         found = repository.revision(revision)
+        if os.path.exists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
+            raise FileExistsError(f"expected a new or empty folder, found {folder} there already; choose another")
 
         def copy(target: Path) -> None:
             for path, file in found.files.items():

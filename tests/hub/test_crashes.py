@@ -84,7 +84,7 @@ def test_killed_at_every_operation_on_files(name: str, hub: LocalHub, files: Pat
     assert found["kills"] > 30  # they did happen, at as many places
 
 
-# Pushes again and again, with other contents each time, and says when it begins.
+# Pushes again and again, with other contents each time, and says when it begins and after each push.
 PUSHER = """
 import sys
 from pathlib import Path
@@ -97,6 +97,7 @@ for number in range(count):
     for file in range(4):
         (folder / f"{file}.txt").write_text(f"{name} {number} {file}" * 20_000)
     hub.push(folder, "team/name", message=f"{name} {number}")
+    print("pushed", flush=True)
 """
 
 
@@ -112,7 +113,9 @@ def test_killed_at_random(hub: LocalHub, tmp_path: Path) -> None:
     known: list[str] = []
     for attempt in range(8):
         process = start_pusher(hub, tmp_path / "files", f"attempt {attempt}", 10_000)
-        time.sleep(draw.uniform(0.0, 0.3))
+        for _ in range(attempt % 3):  # the first push of a process, or a later one
+            assert process.stdout.readline() == "pushed\n"
+        time.sleep(draw.uniform(0.0, 0.1))
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         if hub.list():
@@ -121,7 +124,7 @@ def test_killed_at_random(hub: LocalHub, tmp_path: Path) -> None:
             assert hub.verify() == []
             assert scan_cache_dir(hub.path).warnings == []
             known = log
-    assert known
+    assert len(known) >= 7
     hub.push(tmp_path / "files", "team/name")
     assert [entry for entry in (hub.path / ".locks" / "greffe" / "staging").iterdir() if entry.suffix != ".lock"] == []
 

@@ -138,8 +138,9 @@ def test_names_that_differ_by_case_only(hub: LocalHub, files: Path) -> None:
 
 def test_pull_refuses_damaged_content_and_full_folders(hub: LocalHub, files: Path, tmp_path: Path) -> None:
     revision = hub.push(files, "team/name").revision
-    with pytest.raises(FileExistsError):
-        hub.pull("team/name", files)
+    for place in (files, files / "a.txt"):
+        with pytest.raises(FileExistsError, match=f"^expected a new or empty folder, found {place} there already"):
+            hub.pull("team/name", place)
     blob = hub.repository("team/name").blob(revision.files["a.txt"])
     blob.write_text("eno")
     with pytest.raises(ValueError, match=r"^expected a.txt of team/name@.* as it was pushed, found it damaged"):
