@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from html import escape
 from urllib.parse import quote
 
@@ -50,8 +51,11 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: .5
 
 def index_page(hub: LocalHub, address: str) -> Response:
     """Every model, the one that changed last first."""
-    found = [(name, hub.repository(name)) for name in hub.list()]
-    newest = sorted(((name, repository, repository.revision()) for name, repository in found), key=_date, reverse=True)
+    found = []
+    for name in hub.list():
+        with suppress(ValueError, OSError):  # damaged or deleted meanwhile: the others are still there
+            found.append((name, hub.repository(name), hub.show(name)))
+    newest = sorted(found, key=_date, reverse=True)
     rows = "".join(
         f'<tr><td><a href="/{quote(name)}">{escape(name)}</a><div>{_tags(repository, revision)}</div></td>'
         f'<td class="short">{_day(revision)}</td><td class="wide">{_references(repository)}</td>'

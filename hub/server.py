@@ -1,6 +1,7 @@
 """The hub over HTTP, in the words of the Hub's API: unmodified clients with HF_ENDPOINT set read it and write it.
 
-Everything that blocks runs in threads; files go through in pieces, so that memory does not depend on their size.
+Answers that only read are plain functions, which Starlette runs in threads; those that take a body read it in pieces,
+so that memory does not depend on its size, and do the work in threads.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -42,7 +43,6 @@ from .uploads import receive_file, receive_limited, receive_pieces, sign_upload,
 
 LONGEST_BODY = 16 << 20  # bytes of a request that is held in memory
 USER = "local"  # whose repositories are those that a client names without an organisation
-Answer = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(
@@ -104,14 +104,13 @@ class _Api:
 
     # ---- reading
 
-    async def index(self, request: Request) -> Response:
-        return await run_in_threadpool(index_page, self.hub, base_url(request))
+    def index(self, request: Request) -> Response:
+        return index_page(self.hub, base_url(request))
 
-    async def page(self, request: Request) -> Response:
-        revision = request.path_params.get("revision", "main")
-        return await run_in_threadpool(model_page, self.repository(request), revision)
+    def page(self, request: Request) -> Response:
+        return model_page(self.repository(request), request.path_params.get("revision", "main"))
 
-    async def whoami(self, request: Request) -> Response:
+    def whoami(self, request: Request) -> Response:
         role = {"displayName": "greffe", "role": "write"}
         user = {"type": "user", "id": USER, "name": USER, "fullname": USER, "orgs": []}
         return JSONResponse({**user, "auth": {"type": "access_token", "accessToken": role}})
@@ -128,14 +127,12 @@ class _Api:
                 return JSONResponse({"errors": [{"message": message}], "warnings": []}, 400)
         return JSONResponse({"errors": [], "warnings": []})
 
-    async def list_models(self, request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(self._list_models, request.query_params))
-
-    def _list_models(self, query: Any) -> list[dict[str, Any]]:
-        models = []
+    def list_models(self, request: Request) -> Response:
+        query, models = request.query_params, []
         for name in self.hub.list():
-            repository = self.hub.repository(name)
-            models.append(answers.describe_model(repository, repository.revision()))
+            with suppress(ValueError, OSError):  # damaged or deleted meanwhile: the others are still there
+                repository = self.hub.repository(name)
+                models.append(answers.describe_model(repository, repository.revision()))
         wanted = set(query.getlist("filter"))
         if task := query.get("pipeline_tag"):
             wanted.add(task)
@@ -147,24 +144,21 @@ class _Api:
         ]
         found.sort(key=lambda model: model["lastModified"], reverse=True)
         limit = query.get("limit", "")
-        return found[: int(limit)] if limit.isdecimal() else found
+        return JSONResponse(found[: int(limit)] if limit.isdecimal() else found)
 
-    async def model_info(self, request: Request) -> Response:
-        def describe() -> dict[str, Any]:
-            repository = self.repository(request)
-            revision = repository.revision(request.path_params.get("revision", "main"))
-            return answers.describe_model(repository, revision, with_blobs="blobs" in request.query_params)
+    def model_info(self, request: Request) -> Response:
+        repository = self.repository(request)
+        revision = repository.revision(request.path_params.get("revision", "main"))
+        return JSONResponse(answers.describe_model(repository, revision, with_blobs="blobs" in request.query_params))
 
-        return JSONResponse(await run_in_threadpool(describe))
-
-    async def references(self, request: Request) -> Response:
+    def references(self, request: Request) -> Response:
         return JSONResponse(answers.describe_references(self.repository(request)))
 
-    async def commits(self, request: Request) -> Response:
+    def commits(self, request: Request) -> Response:
         history = self.repository(request).history(request.path_params["revision"])
         return JSONResponse([answers.describe_commit(revision) for revision in history])
 
-    async def tree(self, request: Request) -> Response:
+    def tree(self, request: Request) -> Response:
         revision = self.repository(request).revision(request.path_params["revision"])
         folder = request.path_params.get("path", "").strip("/")
         recursive = request.query_params.get("recursive", "").lower() in ("true", "1")
@@ -188,7 +182,7 @@ class _Api:
                 entries.append(answers.describe_folder(path, revision))
         return JSONResponse(entries)
 
-    async def resolve(self, request: Request) -> Response:
+    def resolve(self, request: Request) -> Response:
         """A file, whole or a range of it. Its ETag is the hash of its content, under which clients keep it."""
         repository = self.repository(request)
         revision = repository.revision(request.path_params["revision"])
@@ -232,9 +226,8 @@ class _Api:
         await run_in_threadpool(self.hub.branch, repository.repo_id, request.path_params["revision"], start)
         return JSONResponse({})
 
-    async def delete_reference(self, request: Request) -> Response:
-        repository = self.repository(request)
-        await run_in_threadpool(self.hub.delete_reference, repository.repo_id, request.path_params["revision"])
+    def delete_reference(self, request: Request) -> Response:
+        self.hub.delete_reference(self.repository(request).repo_id, request.path_params["revision"])
         return JSONResponse({})
 
     async def preupload(self, request: Request) -> Response:
@@ -289,13 +282,14 @@ class _Api:
             await receive_pieces(request, payload.feed)
             await run_in_threadpool(payload.close)
             revision = await run_in_threadpool(commit, self.hub, repository, payload, area, branch, self.allow_pickle)
-            xet.forget_sessions(repository, [file.sha256 for file in revision.files.values()])
+            contents = [file.sha256 for file in revision.files.values()]
+            await run_in_threadpool(xet.forget_sessions, repository, contents)
         address = f"{base_url(request)}/{repository.repo_id}/commit/{revision.id}"
         return JSONResponse({"success": True, "commitOid": revision.id, "commitUrl": address, "hookOutput": ""})
 
     # ---- writing by the Xet protocol
 
-    async def xet_token(self, request: Request) -> Response:
+    def xet_token(self, request: Request) -> Response:
         grant = xet.grant_upload(self.secret, base_url(request), self.repository(request))
         headers = {
             "X-Xet-Cas-Url": str(grant["casUrl"]),

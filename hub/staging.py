@@ -22,6 +22,7 @@ from .errors import StorageError
 
 # Seconds that an upload waits for its commit: a client may be slow, but not for days.
 LIFETIME = 24 * 3600
+LOCK_MODE = 0o664  # as huggingface_hub: a team may share the directory through a group
 
 
 def private_folder(hub: Path) -> Path:
@@ -31,6 +32,11 @@ def private_folder(hub: Path) -> Path:
 def uploads_folder(hub: Path, folder_name: str) -> Path:
     """Where large files of a repository wait for the commit that names them."""
     return private_folder(hub) / "uploads" / folder_name
+
+
+def xet_folder(hub: Path) -> Path:
+    """Where what arrives by the Xet protocol waits to become files: a folder for each repository, then each upload."""
+    return private_folder(hub) / "xet"
 
 
 @contextlib.contextmanager
@@ -50,8 +56,7 @@ def staging_area(hub: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _held(file: Path) -> Iterator[None]:
-    lock = FileLock(file)
-    with lock:
+    with FileLock(file, mode=LOCK_MODE):
         try:
             yield
         finally:
@@ -62,11 +67,16 @@ def _held(file: Path) -> Iterator[None]:
 def sweep(hub: Path) -> None:
     """Remove the areas of writers that were killed, and uploads that nobody committed."""
     for area in [entry for entry in _entries(private_folder(hub) / "staging") if entry.suffix != ".lock"]:
-        with contextlib.suppress(Timeout, OSError), FileLock(area.with_suffix(".lock"), timeout=0):
+        with contextlib.suppress(Timeout, OSError), FileLock(area.with_suffix(".lock"), timeout=0, mode=LOCK_MODE):
             shutil.rmtree(area, ignore_errors=True)
             area.with_suffix(".lock").unlink(missing_ok=True)
     oldest = time.time() - LIFETIME
     # A lock without an area is of a writer that was killed between the two, or of one that is between them now.
+    sessions = [session for folder in _entries(xet_folder(hub)) for session in _entries(folder)]
+    for session in sessions:
+        with contextlib.suppress(OSError):
+            if session.stat().st_mtime < oldest:
+                shutil.rmtree(session, ignore_errors=True)
     uploads = [file for folder in _entries(private_folder(hub) / "uploads") for file in _entries(folder)]
     for entry in [*_entries(private_folder(hub) / "staging"), *uploads]:
         with contextlib.suppress(OSError):
@@ -83,7 +93,7 @@ def repository_lock(hub: Path, folder_name: str) -> Iterator[None]:
     """One writer at a time for a repository; the others wait for their turn."""
     locks = private_folder(hub)
     locks.mkdir(parents=True, exist_ok=True)
-    with FileLock(locks / f"{folder_name}.lock"):
+    with FileLock(locks / f"{folder_name}.lock", mode=LOCK_MODE):
         yield
 
 
@@ -149,4 +159,5 @@ __all__ = [
     "sync_folder",
     "uploads_folder",
     "write_file",
+    "xet_folder",
 ]

@@ -27,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from .repository import Repository
-from .staging import LIFETIME, private_folder
+from .staging import LIFETIME, xet_folder
 from .uploads import Hasher, keep_upload
 
 LARGEST_XORB = 68 << 20  # 64 MiB, with room for what describes it
@@ -75,16 +75,15 @@ def _sign(secret: bytes, repository: Repository, session: str, expires: int) -> 
 
 
 def sessions_folder(repository: Repository) -> Path:
-    return private_folder(repository.hub) / "xet" / repository.folder.name
+    return xet_folder(repository.hub) / repository.folder.name
 
 
 def forget_sessions(repository: Repository, contents: Iterable[str]) -> None:
-    """Remove the xorbs of uploads whose files are committed, and those that nobody came back for."""
-    done = {f"{sha256}.done" for sha256 in contents}
-    folder, oldest = sessions_folder(repository), time.time() - LIFETIME
+    """Remove the xorbs of uploads whose files are committed; those that nobody comes back for are swept."""
+    done, folder = {f"{sha256}.done" for sha256 in contents}, sessions_folder(repository)
     for session in list(folder.iterdir()) if folder.is_dir() else []:
         with suppress(OSError):
-            if done & set(os.listdir(session)) or session.stat().st_mtime < oldest:
+            if done & set(os.listdir(session)):
                 shutil.rmtree(session, ignore_errors=True)
 
 

@@ -85,6 +85,16 @@ def test_verify_fails_when_something_is_damaged(
     assert "found 1 things damaged; they are named above" in captured.err
 
 
+def test_one_damaged_model_hides_no_others(capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path) -> None:
+    hub = LocalHub(tmp_path / "hub")
+    for name in ("team/name", "team/other"):
+        hub.push(files, name)
+    (hub.repository("team/name").folder / "commits" / f"{hub.show('team/name').id}.json").write_text("{")
+    lines = greffe(capsys, "list").splitlines()
+    assert lines[1].split(maxsplit=2) == ["team/name", "damaged", "see `greffe hub verify team/name`"]
+    assert lines[2].startswith("team/other")
+
+
 def test_env(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     place = tmp_path / "a place with 'quotes'; rm -rf"
     lines = greffe(capsys, "env", "--hub", place)

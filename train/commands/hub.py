@@ -115,7 +115,11 @@ def _list(options: argparse.Namespace) -> None:
     hub = _hub(options)
     rows = []
     for name in hub.list():
-        newest, tags = hub.show(name), hub.repository(name).tags()
+        try:
+            newest, tags = hub.show(name), hub.repository(name).tags()
+        except ValueError:
+            rows.append((name, "damaged", "", "", f"see `greffe hub verify {name}`"))
+            continue
         rows.append((name, newest.id[:12], _day(newest.date), _size(newest.size), ", ".join(tags)))
     if rows:
         _print_table([("model", "revision", "date", "size", "tags"), *rows])
