@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from . import modeling_greffe
@@ -74,6 +75,15 @@ def read_config(folder: str) -> GreffeConfig:
     return GreffeConfig.from_pretrained(folder)
 
 
+def load_model(model_class: type[GreffePreTrainedModel], folder: str, **options: Any) -> Any:
+    """`from_pretrained` with a clear error for a folder that holds no model, or a damaged one."""
+    read_config(folder)
+    try:
+        return model_class.from_pretrained(folder, **options)
+    except SafetensorError as error:
+        raise ValueError(f"expected whole weights in {folder}, found a damaged file: {error}") from error
+
+
 def count_parameters(model: GreffePreTrainedModel) -> list[PartCount]:
     """A count for each part; a matrix that two parts share is counted in the first."""
     parts: dict[str, list[nn.Parameter]] = defaultdict(list)
@@ -113,4 +123,4 @@ def format_parameters(title: str, counts: list[PartCount]) -> str:
     return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
 
-__all__ = ["PartCount", "count_parameters", "format_parameters", "load_structure", "read_config"]
+__all__ = ["PartCount", "count_parameters", "format_parameters", "load_model", "load_structure", "read_config"]

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
-from greffe.modeling.parameters import read_config
+from greffe.modeling.loss import classification_loss
+from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer
 from torch.nn import functional as F
 from transformers import DataCollatorWithPadding, TrainingArguments, set_seed
@@ -48,6 +49,7 @@ class LabelledParts:
 def finetune(arguments: FinetuneArguments) -> dict[str, Any]:
     """Fine-tune a classifier and leave its best epoch in `arguments.output`; returns the record of the run."""
     check_arguments(arguments)
+    read_config(arguments.model)  # a clear error, before any work, where there is no model
     process = PartialState(cpu=not torch.cuda.is_available())
     with open_run(arguments) if process.is_main_process else nullcontext(Path(arguments.output)) as folder:
         data = read_parts(arguments)
@@ -95,9 +97,14 @@ def read_parts(arguments: FinetuneArguments) -> LabelledParts:
         parts["test"] = read_labelled(arguments.test, **options)
     report = describe_data({"train": training, **parts})
     if arguments.deduplicate:
-        before = len(training)
+        before = len(training), len(parts["validation"])
+        if "test" in parts:
+            parts["validation"] = remove_overlap(parts["validation"], [parts["test"]])
         training = remove_overlap(training, list(parts.values()))
-        announce(f"{before - len(training):,} training texts removed: they stand in validation or test")
+        announce(
+            f"{before[0] - len(training):,} training texts removed that stand in validation or test, and "
+            f"{before[1] - len(parts['validation']):,} validation texts that stand in test"
+        )
     return LabelledParts({"train": training, **parts}, collect_labels(training), report)
 
 
@@ -110,6 +117,12 @@ def make_rows(
     if touched:
         kept = f"{arguments.max_length} tokens ({arguments.truncation})"
         announce(f"{touched:,} of {len(ids):,} {name} texts cut to {kept}")
+    largest = max(map(max, ids))
+    if largest >= len(tokenizer):
+        raise ValueError(
+            f"expected ids below {len(tokenizer)}, the vocabulary of {arguments.model}, found {largest} in {part.path}; use "
+            "the model and the dictionary that belong together"
+        )
     targets = encode_labels(part, labels)
     return [{"input_ids": row, "labels": target, "length": len(row)} for row, target in zip(ids, targets, strict=True)]
 
@@ -129,13 +142,13 @@ def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSe
     if arguments.from_scratch:
         model = GreffeForSequenceClassification(config)
     else:
-        model = GreffeForSequenceClassification.from_pretrained(
-            arguments.model, config=config, ignore_mismatched_sizes=True
+        model = load_model(
+            GreffeForSequenceClassification, arguments.model, config=config, ignore_mismatched_sizes=True
         )
     if arguments.lm_loss_weight:
         # For the time of the training the language model's head is a part of the classifier, so that checkpoints
         # hold it; the finished model does not.
-        model.lm_head = GreffeForCausalLM.from_pretrained(arguments.model).lm_head
+        model.lm_head = load_model(GreffeForCausalLM, arguments.model).lm_head
     if arguments.freeze == "trunk":
         model.base_model.requires_grad_(False)
     return model
@@ -155,8 +168,6 @@ def make_trainer(
         logging_strategy="epoch",
         metric_for_best_model=metric,
         greater_is_better=more_is_better,
-        train_sampling_strategy="group_by_length",
-        length_column_name="length",
     )
     trainer = FinetuneTrainer(
         model,
@@ -194,15 +205,7 @@ def finish(
 ) -> dict[str, Any]:
     """Measure the best epoch in detail, the test part for the first time, and write the model and its record."""
     trainer.compute_metrics = make_compute_metrics(data.labels.task, data.labels.id2label)
-    metrics = {
-        name: {
-            key.removeprefix(f"{name}_"): value
-            for key, value in (trainer.predict(part, metric_key_prefix=name).metrics or {}).items()
-            if not key.endswith(("runtime", "per_second", "preparation_time"))
-        }
-        for name, part in rows.items()
-        if name != "train"
-    }
+    metrics = {name: measure(trainer, part, name) for name, part in rows.items() if name != "train"}
     record = {
         "stage": "finetune",
         "arguments": asdict(arguments),
@@ -225,6 +228,20 @@ def finish(
         write_record(folder, record)
     trainer.accelerator.wait_for_everyone()
     return record
+
+
+def measure(trainer: FinetuneTrainer, rows: Any, name: str) -> dict[str, Any]:
+    """The metrics of a part, with a loss that does not depend on batches and processes, as the library's does."""
+    prediction = trainer.predict(rows, metric_key_prefix=name)
+    timings = ("runtime", "per_second", "preparation_time")
+    metrics = {
+        key.removeprefix(f"{name}_"): value
+        for key, value in (prediction.metrics or {}).items()
+        if not key.endswith(timings)
+    }
+    logits, labels = torch.as_tensor(prediction.predictions), torch.as_tensor(prediction.label_ids)
+    metrics["loss"] = classification_loss(logits, labels, trainer.model.config.problem_type).item()
+    return metrics
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -26,6 +26,7 @@ class FinetuneTrainer(StageTrainer):
     def __init__(self, *positional: Any, class_weights: Tensor | None = None, **keywords: Any):
         super().__init__(*positional, **keywords)
         self.class_weights = class_weights
+        self.add_callback(SaveAfterEvaluation())
         if self.arguments.gradual_unfreezing:
             self.add_callback(GradualUnfreezing(self.model))
 
@@ -113,6 +114,20 @@ def depth_of(name: str, layers: int) -> int:
     if name.startswith("model.layers."):
         return layers - int(name.split(".")[2])
     return 0
+
+
+class SaveAfterEvaluation(TrainerCallback):
+    """Moves the checkpoint of an epoch's last step behind the evaluation that follows it.
+
+    A run that is killed between the two would otherwise go on with the next epoch, and never see how good this one was.
+    """
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.epoch == int(state.epoch):
+            control.should_save = False
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_save = True
 
 
 class GradualUnfreezing(TrainerCallback):

@@ -96,7 +96,7 @@ class PackedRows:
         self.block_size = block_size
         self.total_tokens = self._ends[-1]
         self.dropped_tokens = self.total_tokens % block_size
-        self._epoch = 0
+        self.epoch = 0  # masks are drawn anew in each
         if self.total_tokens < block_size:
             raise ValueError(
                 f"expected at least one row of block_size={block_size} tokens, found {self.total_tokens} tokens; "
@@ -106,13 +106,9 @@ class PackedRows:
     def __len__(self) -> int:
         return self.total_tokens // self.block_size
 
-    def set_epoch(self, epoch: int) -> None:
-        """Called by the data loader; masks are drawn anew in each epoch."""
-        self._epoch = epoch
-
     def __getitem__(self, index: int) -> dict[str, Any]:
         start, stop = index * self.block_size, (index + 1) * self.block_size
-        return {"input_ids": self._slice(start, stop), "draw": (self._epoch, index)}
+        return {"input_ids": self._slice(start, stop), "draw": (self.epoch, index)}
 
     def _slice(self, start: int, stop: int) -> np.ndarray:
         pieces = []

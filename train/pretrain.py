@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForMaskedLM
-from greffe.modeling.parameters import read_config
+from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer, read_corpus, save_tokenizer, train_tokenizer
-from transformers import TrainingArguments, set_seed
+from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from .arguments import PretrainArguments
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
@@ -59,6 +59,8 @@ def check_arguments(arguments: PretrainArguments) -> None:
             raise ValueError(
                 f"expected --{name} above {1 if name == 'block_size' else 0}, found {getattr(arguments, name)}"
             )
+    if arguments.model is not None:
+        read_config(arguments.model)
     if arguments.streaming and arguments.max_steps <= 0:
         raise ValueError("expected --max_steps with --streaming, whose length is not known, found none")
 
@@ -97,8 +99,7 @@ def prepare_model(arguments: PretrainArguments, tokenizer: Any) -> Any:
     else:
         if options:
             raise ValueError(f"expected --model or sizes, found --model {arguments.model} with {sorted(options)}")
-        read_config(arguments.model)  # a clear error where there is no model
-        model = model_class.from_pretrained(arguments.model, **dropouts, **shifted)
+        model = load_model(model_class, arguments.model, **dropouts, **shifted)
     check_compatible(model, tokenizer)
     return model
 
@@ -168,6 +169,16 @@ class PretrainTrainer(StageTrainer):
         return nats, int(tokens)
 
 
+class NewMasks(TrainerCallback):
+    """Tells the rows which epoch it is; the library's loader does so with one process, but not with several."""
+
+    def __init__(self, rows: PackedRows):
+        self.rows = rows
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.rows.epoch = int((state.epoch or 0) + 1e-6)
+
+
 def make_trainer(
     arguments: PretrainArguments, model: Any, tokenizer: Any, documents: TokenizedCorpus, folder: Path
 ) -> PretrainTrainer:
@@ -195,6 +206,7 @@ def make_trainer(
         model, options, data_collator=collator, train_dataset=rows, arguments=arguments, documents=documents,
         eval_dataset=rows, processing_class=tokenizer,
     )  # fmt: skip
+    trainer.add_callback(NewMasks(rows))
     add_callbacks(trainer, arguments, ("tokens", rows.block_size))
     return trainer
 

@@ -12,12 +12,16 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import Sampler
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from .arguments import StageArguments
 from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints
@@ -64,6 +68,12 @@ class StageTrainer(Trainer):
             remove_old_checkpoints(run_folder, self.arguments.save_total_limit)
         self.accelerator.wait_for_everyone()
 
+    def _get_train_sampler(self, train_dataset: Any = None) -> EpochSampler:
+        options = self.args
+        batch_size = options.train_batch_size * options.gradient_accumulation_steps * options.world_size
+        lengths = [row["length"] for row in self.train_dataset] if "length" in self.train_dataset[0] else None
+        return EpochSampler(len(self.train_dataset), batch_size, options.seed, lengths)
+
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """By steps as in the library; by the clock when the run ends by it."""
         if self.time_limit is None:
@@ -83,6 +93,33 @@ class StageTrainer(Trainer):
                 "lower --learning_rate, or look at that text"
             )
         return loss
+
+
+class EpochSampler(Sampler[int]):
+    """An order that depends on seed and epoch alone, in full batches, with texts of similar lengths together.
+
+    The library's own samplers draw from the global state and group by the batch of one process, and the last batch of
+    an epoch is shorter on one process and filled up on two: a resumed run, or one on two processes, would differ. Here
+    the last batch is always filled, with the first rows of the epoch.
+    """
+
+    def __init__(self, rows: int, batch_size: int, seed: int, lengths: list[int] | None = None):
+        self.rows, self.batch_size, self.seed, self.lengths = rows, batch_size, seed, lengths
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return math.ceil(self.rows / self.batch_size) * self.batch_size
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        if self.lengths is None:
+            order = torch.randperm(self.rows, generator=generator).tolist()
+        else:
+            order = get_length_grouped_indices(self.lengths, self.batch_size, generator=generator)
+        return islice(cycle(order), len(self))
 
 
 def _explain_write_error(error: Exception, folder: Path) -> Exception:

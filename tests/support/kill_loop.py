@@ -13,15 +13,31 @@ import time
 from pathlib import Path
 
 import torch
-from greffe.train import arguments as stage_arguments
+from greffe.train.arguments import FinetuneArguments, PretrainArguments
 from greffe.train.checkpoints import list_checkpoints
+from greffe.train.finetune import finetune
 from greffe.train.pretrain import pretrain
+
+STAGES = {"pretrain": (pretrain, PretrainArguments), "finetune": (finetune, FinetuneArguments)}
 
 
 def attempt(stage: str, options: dict) -> None:
     torch.set_num_threads(1)
-    arguments_class = {"pretrain": stage_arguments.PretrainArguments}[stage]
-    {"pretrain": pretrain}[stage](arguments_class(**options, resume=True))
+    run, arguments_class = STAGES[stage]
+    run(arguments_class(**options, resume=True))
+
+
+def wait(folder: Path, checkpoints: int, draw: random.Random) -> None:
+    """Until so many new checkpoints are there, and then a random while: machines are of different speeds."""
+    newest, since = list_checkpoints(folder)[-1:], time.monotonic()
+    gap = 1.0
+    while checkpoints and time.monotonic() - since < 60:
+        time.sleep(0.005)
+        if list_checkpoints(folder)[-1:] != newest:
+            now = time.monotonic()
+            newest, since, gap = list_checkpoints(folder)[-1:], now, min(gap, now - since)
+            checkpoints -= 1
+    time.sleep(draw.uniform(0, gap))
 
 
 def main() -> None:
@@ -40,7 +56,7 @@ def main() -> None:
             finally:
                 os._exit(code)
         if len(seen) <= int(kills):
-            time.sleep(draw.uniform(0.1, 1.6))
+            wait(Path(options["output"]), checkpoints=draw.choice([0, 1, 1, 2]), draw=draw)
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if os.WIFEXITED(status):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from greffe.train.arguments import PretrainArguments
 from greffe.train.cli import main
 from greffe.train.pretrain import pretrain
 from invented_text import make_documents
+from processes import flags_of, kill_again_and_again, run_two_processes
 from safetensors.torch import load_file
-
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(scope="module")
@@ -158,16 +157,8 @@ def test_killed_twenty_times_gives_the_same_weights(objective: str, corpus: Path
     """kill -9 during set-up, steps, evaluations and saves; dropout on, with accumulation."""
     changes = {"objective": objective, "max_steps": 150, "save_steps": 2, "eval_steps": 25}
     pretrain(options(corpus, tmp_path / "whole", **changes))
-    killed = asdict(options(corpus, tmp_path / "killed", **changes))
-    del killed["resume"]
-    (tmp_path / "arguments.json").write_text(json.dumps(killed))
-    command = [sys.executable, SUPPORT / "kill_loop.py", "pretrain", tmp_path / "arguments.json", "20", "5"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=400)
-    assert done.returncode == 0, done.stderr[-2000:]
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert result["code"] == 0, done.stderr[-2000:]
-    assert result["kills"] == 20
-    assert len({tuple(names) for names in result["seen"]}) > 3, "the kills all fell before the first checkpoint"
+    seen = kill_again_and_again("pretrain", options(corpus, tmp_path / "killed", **changes), tmp_path)
+    assert len(set(seen)) > 3, "the kills all fell before the first checkpoint"
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
 
 
@@ -199,12 +190,8 @@ def test_resume_without_a_checkpoint_starts_anew(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_save_and_say_so(number: signal.Signals, corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    flags = [
-        f"--{k}={v}"
-        for k, v in asdict(options(corpus, folder, max_steps=100_000)).items()
-        if k not in ("corpus", "sample_prompt") and v is not None
-    ]
-    command = [sys.executable, "-m", "greffe.train.pretrain", "--corpus", corpus, *flags]
+    flags = flags_of(options(corpus, folder, max_steps=100_000))
+    command = [sys.executable, "-m", "greffe.train.pretrain", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     wait_for(lambda: (folder / "checkpoint-3").exists(), process)
     process.send_signal(number)
@@ -227,14 +214,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seco
 def test_two_processes_give_what_one_gives(corpus: Path, tmp_path: Path) -> None:
     changes = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "gradient_accumulation_steps": 1}
     record = pretrain(options(corpus, tmp_path / "one", per_device_train_batch_size=8, **changes))
-    two = options(corpus, tmp_path / "two", per_device_train_batch_size=4, **changes)
-    flags = [f"--{k}={v}" for k, v in asdict(two).items() if k not in ("corpus", "sample_prompt") and v is not None]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0"]
-    command += ["--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "-m", "greffe.train.pretrain"]
-    done = subprocess.run(
-        [*command, "--corpus", corpus, *flags], capture_output=True, text=True, cwd=tmp_path, timeout=200
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_two_processes("pretrain", options(corpus, tmp_path / "two", per_device_train_batch_size=4, **changes), tmp_path)
     both = json.loads((tmp_path / "two" / "greffe.json").read_text())
     assert both["metrics"]["loss"] == pytest.approx(record["metrics"]["loss"], rel=1e-5)
     for name, value in weights(tmp_path / "one").items():
@@ -268,10 +248,7 @@ def test_not_a_number_stops_the_run(corpus: Path, tmp_path: Path, capsys: pytest
 def test_bad_input_is_one_line(
     changes: dict[str, Any], message: str, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = asdict(options(corpus, tmp_path / "run")) | changes
-    files = arguments.pop("corpus")
-    flags = [f"--{k}={v}" for k, v in arguments.items() if k != "sample_prompt" and v is not None]
-    assert main(["pretrain", *flags, "--corpus", *files]) == 1
+    assert main(["pretrain", *flags_of(replace(options(corpus, tmp_path / "run"), **changes))]) == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert line.startswith("greffe: error: expected")
     assert message in line

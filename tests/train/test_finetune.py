@@ -1,0 +1,287 @@
+"""Stage two: what is grafted, what learns, what is kept, and that nothing that stops it changes the result."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
+from greffe.tokenization import save_tokenizer, train_tokenizer
+from greffe.train.arguments import FinetuneArguments
+from greffe.train.cli import main
+from greffe.train.finetune import balanced_weights, finetune, prepare_model, read_parts
+from greffe.train.finetune_trainer import depth_of
+from invented_text import make_documents
+from processes import flags_of, kill_again_and_again, run_two_processes
+from safetensors.torch import load_file
+from tiny_models import tiny_config
+from torch.nn import functional as F
+from transformers import pipeline
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model that has learned nothing, with its tokenizer: enough to graft onto."""
+    folder = tmp_path_factory.mktemp("base") / "model"
+    tokenizer = train_tokenizer(make_documents(300), vocab_size=400)
+    save_tokenizer(tokenizer, folder)
+    torch.manual_seed(0)
+    GreffeForCausalLM(tiny_config("modern", vocab_size=len(tokenizer), num_hidden_layers=2)).save_pretrained(folder)
+    return folder
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    return path
+
+
+def label_of(text: str) -> str:
+    return "négatif" if "non" in text.split() else "positif"
+
+
+def make_reviews(number: int, seed: int) -> list[dict[str, Any]]:
+    """A word decides: "oui" in the texts of one label, "non" in those of the other."""
+    draw = random.Random(seed)
+    rows = []
+    for document in make_documents(number, seed=seed):
+        words = document.split()
+        words.insert(draw.randint(0, len(words)), draw.choice(["oui", "non"]))
+        rows.append({"text": " ".join(words), "label": label_of(" ".join(words))})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("reviews") / "reviews.jsonl", make_reviews(240, seed=1))
+
+
+def options(base: Path, reviews: Path, output: Path, **changes: Any) -> FinetuneArguments:
+    values: dict[str, Any] = {
+        "model": str(base), "train": str(reviews), "output": str(output), "num_train_epochs": 2.0, "max_length": 32,
+        "per_device_train_batch_size": 8, "learning_rate": 1e-2, "validation_fraction": 0.2,
+    }  # fmt: skip
+    return FinetuneArguments(**{**values, **changes})
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_learns_words_as_labels(base: Path, reviews: Path, tmp_path: Path) -> None:
+    test = write_rows(tmp_path / "test.jsonl", make_reviews(100, seed=2))
+    changes = {"num_train_epochs": 12, "learning_rate": 3e-3, "weight_decay": 0.1}
+    record = finetune(options(base, reviews, tmp_path / "run", test=str(test), **changes))
+    assert record["metrics"]["test"]["accuracy"] > 0.85
+    assert record["labels"] == ["négatif", "positif"]
+    assert {"accuracy", "macro_f1"} <= set(record["metrics"]["validation"])
+    classifier = pipeline("text-classification", model=str(tmp_path / "run"))
+    right = [classifier(row["text"])[0]["label"] == row["label"] for row in make_reviews(20, seed=3)]
+    assert sum(right) >= 15
+    saved = json.loads((tmp_path / "run" / "greffe.json").read_text())
+    assert saved["metrics"] == record["metrics"]
+    assert saved["base_model"]["folder"] == str(base)
+    assert [path.name for path in (tmp_path / "run").glob("*.safetensors")] == ["model.safetensors"]
+
+
+def test_the_best_epoch_is_kept(base: Path, reviews: Path, tmp_path: Path) -> None:
+    # A rate that is far too high: epochs go up and down.
+    record = finetune(options(base, reviews, tmp_path / "run", num_train_epochs=5, learning_rate=0.3))
+    by_epoch = [entry["eval_accuracy"] for entry in record["epochs"]]
+    assert len(by_epoch) == 5
+    assert len(set(by_epoch)) > 1
+    assert record["metrics"]["validation"]["accuracy"] == max(by_epoch)
+
+
+@pytest.mark.parametrize(
+    ("make_label", "expected"),
+    [
+        (lambda index: ["rouge", "vert", "bleu"][index % 3], "accuracy"),
+        (lambda index: ["drame"] * (index % 2) + ["humour"] * (index % 3 == 0), "micro_f1"),
+        (lambda index: index / 7, "mse"),
+    ],
+)
+def test_other_tasks(make_label: Any, expected: str, base: Path, tmp_path: Path) -> None:
+    texts = make_documents(60, seed=4)
+    data = write_rows(tmp_path / "rows.jsonl", [{"text": t, "label": make_label(i)} for i, t in enumerate(texts)])
+    record = finetune(options(base, data, tmp_path / "run", learning_rate=1e-3))
+    assert expected in record["metrics"]["validation"]
+    model = GreffeForSequenceClassification.from_pretrained(tmp_path / "run")
+    assert list(model.config.id2label.values()) == record["labels"]
+
+
+def test_the_trunk_is_the_models_or_new(base: Path, reviews: Path, tmp_path: Path) -> None:
+    arguments = options(base, reviews, tmp_path / "run")
+    labels = read_parts(arguments).labels
+    saved = GreffeForCausalLM.from_pretrained(base).model.state_dict()
+    grafted = prepare_model(arguments, labels).model.state_dict()
+    assert all(torch.equal(grafted[name], value) for name, value in saved.items())
+    scratch = prepare_model(replace(arguments, from_scratch=True), labels).model.state_dict()
+    assert [name for name, value in saved.items() if value.ndim > 1 and torch.equal(scratch[name], value)] == []
+
+
+@pytest.mark.parametrize(("attention", "is_causal"), [("model", True), ("causal", True), ("bidirectional", False)])
+def test_attention_and_pooling(attention: str, is_causal: bool, base: Path, reviews: Path, tmp_path: Path) -> None:
+    arguments = options(base, reviews, tmp_path / "run", attention=attention, pooling="last", classifier_dropout=0.25)
+    config = prepare_model(arguments, read_parts(arguments).labels).config
+    assert (config.is_causal, config.classifier_pooling, config.classifier_dropout) == (is_causal, "last", 0.25)
+
+
+def test_frozen_trunk_does_not_move(base: Path, reviews: Path, tmp_path: Path) -> None:
+    finetune(options(base, reviews, tmp_path / "run", freeze="trunk"))
+    before, after = weights(base), weights(tmp_path / "run")
+    assert all(torch.equal(after[name], before[name]) for name in after if name.startswith("model."))
+    assert after["score.bias"].any()
+
+
+def test_gradual_unfreezing_goes_down_a_layer_an_epoch(base: Path, reviews: Path, tmp_path: Path) -> None:
+    before = weights(base)
+    for epochs, moved in ((1, {0}), (2, {0, 1}), (4, {0, 1, 2, 3})):
+        folder = tmp_path / str(epochs)
+        # the last epoch is kept: its metric is the best or equal only by chance, so look at the checkpoint
+        finetune(options(base, reviews, folder, num_train_epochs=epochs, gradual_unfreezing=True))
+        last = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))[-1]
+        after = load_file(last / "model.safetensors")
+        depths = {depth_of(n, 2) for n in after if n.startswith("score") or not torch.equal(after[n], before[n])}
+        assert depths == moved
+
+
+def test_learning_rates_by_layer(base: Path, reviews: Path, tmp_path: Path) -> None:
+    finetune(options(base, reviews, tmp_path / "run", layerwise_lr_decay=0.5, lr_scheduler_type="constant"))
+    last = sorted((tmp_path / "run").glob("checkpoint-*"))[-1]
+    groups = torch.load(last / "optimizer.pt", weights_only=True)["param_groups"]
+    assert {round(group["lr"] / 1e-2, 6) for group in groups} == {1.0, 0.5, 0.25, 0.125}
+    assert {group["weight_decay"] for group in groups} == {0.0, 0.01}
+
+
+def test_language_modelling_loss_leaves_no_head_behind(base: Path, reviews: Path, tmp_path: Path) -> None:
+    losses = {}
+    for weight in (0.0, 1.0):
+        folder = tmp_path / str(weight)
+        finetune(options(base, reviews, folder, lm_loss_weight=weight, learning_rate=1e-3))
+        history = json.loads((sorted(folder.glob("checkpoint-*"))[-1] / "trainer_state.json").read_text())[
+            "log_history"
+        ]
+        losses[weight] = next(entry["loss"] for entry in history if "loss" in entry)
+        assert not [name for name in weights(folder) if name.startswith("lm_head")]
+    assert losses[1.0] == pytest.approx(losses[0.0] + 6, abs=1.5)  # log(400) is 6: it has learned nothing
+
+
+def test_class_weights_make_classes_equal(base: Path, tmp_path: Path) -> None:
+    rows = make_reviews(300, seed=6)
+    rows = [row for index, row in enumerate(rows) if row["label"] == "positif" or index % 5 == 0]
+    data = write_rows(tmp_path / "rows.jsonl", rows)
+    arguments = options(base, data, tmp_path / "run")
+    parts = read_parts(arguments)
+    weight = balanced_weights(parts)
+    counts = torch.tensor([parts.parts["train"].labels.count(name) for name in parts.labels.names])
+    torch.testing.assert_close(weight * counts, torch.full((2,), counts.sum() / 2))
+    history = {}
+    for size, steps in ((8, 1), (2, 4)):
+        folder = tmp_path / f"{size}"
+        changes = {"class_weights": True, "num_train_epochs": 1, "per_device_train_batch_size": size}
+        finetune(options(base, data, folder, gradient_accumulation_steps=steps, **changes))
+        history[size] = load_file(sorted(folder.glob("checkpoint-*"))[-1] / "model.safetensors")
+    for name, value in history[8].items():
+        torch.testing.assert_close(history[2][name], value, atol=2e-4, rtol=1e-2, msg=name)
+
+
+def test_overlap_is_found_and_removed_on_request(
+    base: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in reviews.read_text().splitlines()]
+    test = write_rows(tmp_path / "test.jsonl", rows[:30] + make_reviews(30, seed=8))
+    arguments = options(base, reviews, tmp_path / "run", test=str(test), num_train_epochs=1)
+    kept = len(read_parts(arguments).parts["train"])
+    removed = len(read_parts(replace(arguments, deduplicate=True)).parts["train"])
+    in_train = {row["text"] for row in rows[:30]} & set(read_parts(arguments).parts["train"].texts)
+    assert kept - removed >= len(in_train) > 10
+    assert "training texts removed that stand in validation or test" in capsys.readouterr().err
+    record = finetune(arguments)
+    assert record["data"]["leaks"]
+
+
+def test_long_texts_are_counted(base: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finetune(options(base, reviews, tmp_path / "run", max_length=8, truncation="tail", num_train_epochs=1))
+    said = capsys.readouterr().err
+    assert "train texts cut to 8 tokens (tail)" in said
+
+
+def test_pretokenised_files(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("\n".join(f"mot{i} 1" for i in range(90)))
+    lines = [f"mot{i % 90} mot{(i * 7) % 90} " + ("mot1" if i % 2 else "mot2") for i in range(60)]
+    (tmp_path / "train.review.spm").write_text("\n".join(lines))
+    (tmp_path / "train.label").write_text("\n".join(str(i % 2) for i in range(60)))
+    record = finetune(options(base, tmp_path / "train.review.spm", tmp_path / "run", num_train_epochs=1))
+    assert record["labels"] == ["0", "1"]
+
+
+# Surviving -----------------------------------------------------------------------------------------------------------
+
+
+def test_killed_twenty_times_gives_the_same_weights(base: Path, reviews: Path, tmp_path: Path) -> None:
+    changes = {
+        "hidden_dropout": 0.1, "attention_dropout": 0.1, "classifier_dropout": 0.1, "gradient_accumulation_steps": 2,
+        "num_train_epochs": 12, "save_steps": 3, "per_device_train_batch_size": 4, "lm_loss_weight": 0.2,
+    }  # fmt: skip
+    finetune(options(base, reviews, tmp_path / "whole", **changes))
+    seen = kill_again_and_again("finetune", options(base, reviews, tmp_path / "killed", **changes), tmp_path)
+    assert len(set(seen)) > 3, "the kills all fell before the first checkpoint"
+    expected = weights(tmp_path / "whole")
+    for name, value in weights(tmp_path / "killed").items():
+        assert torch.equal(value, expected[name]), name
+
+
+def test_two_processes_give_what_one_gives(base: Path, reviews: Path, tmp_path: Path) -> None:
+    changes = {"learning_rate": 1e-3, "num_train_epochs": 1}  # small steps: differences of rounding do not grow
+    record = finetune(options(base, reviews, tmp_path / "one", per_device_train_batch_size=8, **changes))
+    two = options(base, reviews, tmp_path / "two", per_device_train_batch_size=4, **changes)
+    run_two_processes("finetune", two, tmp_path)
+    both = json.loads((tmp_path / "two" / "greffe.json").read_text())
+    assert both["metrics"]["validation"]["loss"] == pytest.approx(record["metrics"]["validation"]["loss"], rel=1e-4)
+    for name, value in weights(tmp_path / "one").items():
+        torch.testing.assert_close(weights(tmp_path / "two")[name], value, atol=2e-5, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "nowhere"}, "expected a model folder with a config.json in nowhere"),
+        ({"train": "nowhere.csv"}, "nowhere.csv"),
+        ({"text_column": "body"}, "body"),
+        ({"layerwise_lr_decay": 2.0}, "expected --layerwise_lr_decay in (0, 1], found 2.0"),
+        ({"freeze": "trunk", "gradual_unfreezing": True}, "expected one of --freeze trunk and --gradual_unfreezing"),
+        ({"lm_loss_weight": 1.0, "attention": "bidirectional"}, "where the next token is in sight"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    changes: dict[str, Any], message: str, base: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["finetune", *flags_of(replace(options(base, reviews, tmp_path / "run"), **changes))]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert line.startswith("greffe: error: expected")
+    assert message in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_weights_are_refused(base: Path, reviews: Path, tmp_path: Path) -> None:
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(base, broken)
+    path = broken / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert main(["finetune", *flags_of(options(broken, reviews, tmp_path / "run"))]) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_weighted_loss_is_torchs(base: Path) -> None:
+    from greffe.train.finetune_trainer import FinetuneTrainer
+
+    logits, labels, weight = torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0]), torch.tensor([0.5, 1.0, 2.0])
+    trainer = FinetuneTrainer.__new__(FinetuneTrainer)
+    trainer.arguments = FinetuneArguments(model="", train="", output="")
+    expected = F.cross_entropy(logits, labels, weight=weight, reduction="sum") / 6
+    torch.testing.assert_close(trainer._weighted_loss(weight, logits, labels, 6), expected)
