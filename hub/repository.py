@@ -132,8 +132,8 @@ class Repository:
 
     def create(self, area: Path) -> None:
         """The empty folders, all at once: a repository without `snapshots` would be damaged to the Hub's clients."""
+        self._check_case()
         if not self.folder.exists():
-            self._check_case()
             new = area / uuid.uuid4().hex
             for name in ("snapshots", "blobs", "refs", "commits"):
                 (new / name).mkdir(parents=True)
@@ -143,9 +143,10 @@ class Repository:
             (self.folder / name).mkdir(exist_ok=True)
 
     def _check_case(self) -> None:
-        for other in self.hub.glob(f"{PREFIX}*"):
-            if other.name != self.folder.name and other.name.casefold() == self.folder.name.casefold():
-                taken = other.name.removeprefix(PREFIX).replace("--", "/")
+        names = [folder.name for folder in self.hub.glob(f"{PREFIX}*")]
+        for name in names if self.folder.name not in names else []:
+            if name.casefold() == self.folder.name.casefold():
+                taken = name.removeprefix(PREFIX).replace("--", "/")
                 raise ConflictError(
                     f"expected a name that differs from others by more than case, found {self.repo_id} beside {taken}; "
                     "macOS and Windows would mix them up"

@@ -71,17 +71,18 @@ def sweep(hub: Path) -> None:
             shutil.rmtree(area, ignore_errors=True)
             area.with_suffix(".lock").unlink(missing_ok=True)
     oldest = time.time() - LIFETIME
-    # A lock without an area is of a writer that was killed between the two, or of one that is between them now.
     sessions = [session for folder in _entries(xet_folder(hub)) for session in _entries(folder)]
     for session in sessions:
         with contextlib.suppress(OSError):
             if session.stat().st_mtime < oldest:
                 shutil.rmtree(session, ignore_errors=True)
     uploads = [file for folder in _entries(private_folder(hub) / "uploads") for file in _entries(folder)]
-    for entry in [*_entries(private_folder(hub) / "staging"), *uploads]:
+    # A lock without an area is of a writer that was killed between the two, or of one that is between them now.
+    locks = [entry for entry in _entries(private_folder(hub) / "staging") if not entry.with_suffix("").exists()]
+    for file in [*locks, *uploads]:
         with contextlib.suppress(OSError):
-            if entry.is_file() and entry.stat().st_mtime < oldest:
-                entry.unlink()
+            if file.stat().st_mtime < oldest:
+                file.unlink()
 
 
 def _entries(folder: Path) -> list[Path]:
