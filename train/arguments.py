@@ -52,10 +52,11 @@ class PretrainArguments(StageArguments):
     separator: Literal["line", "blank_line"] = option("line", "What separates the documents of a txt file.")
     errors: Literal["strict", "replace"] = option("strict", "What to do with bytes that are not UTF-8.")
     validation_fraction: float = option(0.02, "The share of the documents that is kept for validation.")
-    streaming: bool = option(False, "Read and tokenise while training, for a corpus that does not fit on the disk.")
     tokenizer: str | None = option(None, "A tokenizer folder; without one, and without --model, one is trained.")
     tokenizer_vocab_size: int = option(8192, "The size of the tokenizer that is trained.")
-    model: str | None = option(None, "A model folder to continue from; its tokenizer goes with it.")
+    model: str | None = option(
+        None, "A model to continue from, with its tokenizer: a folder, or NAME[@REVISION] in the local hub."
+    )
     preset: str = option("small", "A named configuration to start from: small or lab.")
     hidden_size: int | None = option(None, "In place of the preset's.")
     num_hidden_layers: int | None = option(None, "In place of the preset's.")
@@ -87,7 +88,7 @@ class PretrainArguments(StageArguments):
 class FinetuneArguments(StageArguments):
     """The options of `greffe finetune`."""
 
-    model: str = required("The model folder to graft a classifier onto; its tokenizer goes with it.")
+    model: str = required("The model to graft onto, with its tokenizer: a folder, or NAME[@REVISION] in the local hub.")
     train: str = required("Labelled texts: csv, jsonl or parquet, or NAME.review.spm beside NAME.label.")
     validation: str | None = option(None, "Labelled texts to choose the best epoch on; without it, a part of --train.")
     test: str | None = option(None, "Labelled texts that are looked at once, by the finished model.")
@@ -169,7 +170,7 @@ def _yaml_arguments(stage: type[StageArguments], path: Path) -> list[str]:
         raise ValueError(f"expected options among {list(types)} in {path}, found {unknown}")
     arguments = []
     for name, value in values.items():
-        if isinstance(value, bool) and types[name] != "bool":
+        if isinstance(value, bool) and types[name] not in ("bool", bool):
             value = "on" if value else "off"  # YAML reads these words as booleans
         if value is not None:
             items = value if isinstance(value, list) else [value]

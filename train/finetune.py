@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from greffe.hub import resolve_model
 from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
 from greffe.modeling.loss import classification_loss
 from greffe.modeling.parameters import load_model, read_config
@@ -48,6 +49,7 @@ class LabelledParts:
 
 def finetune(arguments: FinetuneArguments) -> dict[str, Any]:
     """Fine-tune a classifier and leave its best epoch in `arguments.output`; returns the record of the run."""
+    arguments = replace(arguments, model=str(resolve_model(arguments.model)))
     check_arguments(arguments)
     read_config(arguments.model)  # a clear error, before any work, where there is no model
     process = PartialState(cpu=not torch.cuda.is_available())
@@ -120,8 +122,8 @@ def make_rows(
     largest = max(map(max, ids))
     if largest >= len(tokenizer):
         raise ValueError(
-            f"expected ids below {len(tokenizer)}, the vocabulary of {arguments.model}, found {largest} in {part.path}; use "
-            "the model and the dictionary that belong together"
+            f"expected ids below {len(tokenizer)}, the vocabulary of {arguments.model}, found {largest} in "
+            f"{part.path}; use the model and the dictionary that belong together"
         )
     targets = encode_labels(part, labels)
     return [{"input_ids": row, "labels": target, "length": len(row)} for row, target in zip(ids, targets, strict=True)]

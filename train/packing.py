@@ -130,17 +130,3 @@ def cut_documents(documents: Iterable[list[int]], block_size: int) -> Iterator[n
     for document in documents:
         for start in range(0, max(1, len(document) - 1), block_size - 1):
             yield np.asarray(document[start : start + block_size])
-
-
-def stream_rows(
-    corpus: Corpus, tokenizer: Any, fraction: float, seed: int, block_size: int
-) -> Iterator[dict[str, Any]]:
-    """The rows of the training part while the corpus is read, for `--streaming`."""
-    tokens: list[int] = []
-    index = 0
-    for document in encode_part(corpus, tokenizer, fraction, seed, "train"):
-        tokens += document["input_ids"]
-        while len(tokens) >= block_size:
-            yield {"input_ids": np.asarray(tokens[:block_size]), "draw": (0, index)}
-            tokens = tokens[block_size:]
-            index += 1

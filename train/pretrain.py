@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from greffe.hub import resolve_model
 from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForMaskedLM
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer, read_corpus, save_tokenizer, train_tokenizer
@@ -28,6 +29,8 @@ from .stage_trainer import StageTrainer, add_callbacks, announce, common_trainin
 
 def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
     """Train a language model on a corpus and leave it in `arguments.output`; returns the record of the run."""
+    if arguments.model is not None:
+        arguments = replace(arguments, model=str(resolve_model(arguments.model)))
     check_arguments(arguments)
     process = PartialState(cpu=not torch.cuda.is_available())
     with open_run(arguments) if process.is_main_process else nullcontext(Path(arguments.output)) as folder:
@@ -61,8 +64,6 @@ def check_arguments(arguments: PretrainArguments) -> None:
             )
     if arguments.model is not None:
         read_config(arguments.model)
-    if arguments.streaming and arguments.max_steps <= 0:
-        raise ValueError("expected --max_steps with --streaming, whose length is not known, found none")
 
 
 def prepare_tokenizer(arguments: PretrainArguments, corpus: Any, folder: Path) -> Any:

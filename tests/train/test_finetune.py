@@ -14,6 +14,7 @@ from greffe.train.arguments import FinetuneArguments
 from greffe.train.cli import main
 from greffe.train.finetune import balanced_weights, finetune, prepare_model, read_parts
 from greffe.train.finetune_trainer import depth_of
+from greffe.train.run_folder import describe_base
 from invented_text import make_documents
 from processes import flags_of, kill_again_and_again, run_two_processes
 from safetensors.torch import load_file
@@ -84,6 +85,17 @@ def test_learns_words_as_labels(base: Path, reviews: Path, tmp_path: Path) -> No
     assert saved["metrics"] == record["metrics"]
     assert saved["base_model"]["folder"] == str(base)
     assert [path.name for path in (tmp_path / "run").glob("*.safetensors")] == ["model.safetensors"]
+
+
+def test_a_model_of_the_local_hub(base: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from greffe.hub import LocalHub
+
+    monkeypatch.setenv("GREFFE_HUB", str(tmp_path / "hub"))
+    LocalHub().push(base, "lab/base", tag="v1")
+    arguments = replace(options(base, reviews, tmp_path / "run", num_train_epochs=1), model="lab/base@v1")
+    assert finetune(arguments)["base_model"]["sha256"] == describe_base(base)["sha256"]
+    LocalHub().push(tmp_path / "run", "lab/classifier")
+    assert "accuracy" in (LocalHub().snapshot("lab/classifier") / "README.md").read_text()
 
 
 def test_the_best_epoch_is_kept(base: Path, reviews: Path, tmp_path: Path) -> None:
