@@ -188,14 +188,15 @@ def _read(files: Mapping[str, Path], name: str) -> dict[str, Any]:
 
 
 def _metrics(making: dict[str, Any]) -> dict[str, float]:
+    """The single numbers among the metrics; those of a part, such as the test set, with its name before theirs."""
     metrics = making.get("metrics")
     if not isinstance(metrics, dict):
         return {}
-    return {
-        str(name): value
-        for name, value in metrics.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
+    flat = {}
+    for name, value in metrics.items():
+        parts = {f"{name}_{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
+        flat.update({str(key): item for key, item in parts.items() if isinstance(item, (int, float))})
+    return {name: value for name, value in flat.items() if not isinstance(value, bool)}
 
 
 def _datasets(making: dict[str, Any]) -> list[str]:

@@ -212,6 +212,7 @@ def finish(
         "stage": "finetune",
         "arguments": asdict(arguments),
         "data": {**data.report.to_dict(), "rows": {name: len(part) for name, part in rows.items()}},
+        "datasets": [Path(path).name for path in (arguments.train, arguments.validation, arguments.test) if path],
         "labels": list(data.labels.names),
         "base_model": describe_base(Path(arguments.model)),
         "steps": trainer.state.global_step,

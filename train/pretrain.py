@@ -242,6 +242,7 @@ def finish(
             "tokens": trainer.train_dataset.total_tokens,
             "dropped_tokens": trainer.train_dataset.dropped_tokens,
         },
+        "datasets": [Path(path).name for path in arguments.corpus],
         "base_model": None if arguments.model is None else describe_base(Path(arguments.model)),
         "steps": trainer.state.global_step,
         "seconds": round(trainer.seconds, 1),
