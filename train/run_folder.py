@@ -107,7 +107,7 @@ def describe_base(folder: Path) -> dict[str, str]:
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(path.read_bytes())
-    return {"folder": str(folder), "sha256": digest.hexdigest()}
+    return {"path": str(folder), "sha256": digest.hexdigest()}
 
 
 def describe_machine() -> dict[str, Any]:

@@ -83,7 +83,7 @@ def test_learns_words_as_labels(base: Path, reviews: Path, tmp_path: Path) -> No
     assert sum(right) >= 15
     saved = json.loads((tmp_path / "run" / "greffe.json").read_text())
     assert saved["metrics"] == record["metrics"]
-    assert saved["base_model"]["folder"] == str(base)
+    assert saved["base_model"]["path"] == str(base)
     assert [path.name for path in (tmp_path / "run").glob("*.safetensors")] == ["model.safetensors"]
 
 

@@ -144,7 +144,7 @@ def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> N
     sizes = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"))
     arguments = options(other, tmp_path / "second", model=str(tmp_path / "first"), text_column="body", **sizes)
     record = pretrain(arguments)
-    assert record["base_model"]["folder"] == str(tmp_path / "first")
+    assert record["base_model"]["path"] == str(tmp_path / "first")
     assert len(record["base_model"]["sha256"]) == 64
     assert (tmp_path / "second" / "tokenizer.json").read_bytes() == (tmp_path / "first" / "tokenizer.json").read_bytes()
 
