@@ -40,16 +40,18 @@ def tokenize_corpus(corpus: Corpus, tokenizer: Any, validation_fraction: float, 
     )
     parts = {}
     for part in ("train", "validation"):
-        arguments = {
-            "corpus": corpus,
-            "tokenizer": tokenizer,
-            "fraction": validation_fraction,
-            "seed": seed,
-            "part": part,
-        }
-        parts[part] = datasets.Dataset.from_generator(
-            encode_part, features=features, gen_kwargs=arguments, fingerprint=f"{fingerprint}-{part}"
-        )
+        arguments = {"corpus": corpus, "tokenizer": tokenizer, "fraction": validation_fraction, "seed": seed}
+        try:
+            parts[part] = datasets.Dataset.from_generator(
+                encode_part,
+                features=features,
+                gen_kwargs={**arguments, "part": part},
+                fingerprint=f"{fingerprint}-{part}",
+            )
+        except ValueError as error:  # the library's answer to a part without documents
+            if "corresponds to no data" not in str(error):
+                raise
+            parts[part] = datasets.Dataset.from_dict({"input_ids": [], "bytes": []}, features=features)
     if not len(parts["train"]):
         raise ValueError(f"expected documents to train on, found none in {corpus.files[0]}…; lower validation_fraction")
     return TokenizedCorpus(**parts, fingerprint=fingerprint)

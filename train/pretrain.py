@@ -202,7 +202,7 @@ def make_trainer(
     )
     if arguments.objective != "causal" and tokenizer.mask_token_id is None:
         raise ValueError(f"expected a tokenizer with a mask token for --objective {arguments.objective}, found none")
-    options = training_arguments(arguments, folder)
+    options = training_arguments(arguments, folder, evaluate=len(documents.validation) > 0)
     trainer = PretrainTrainer(
         model, options, data_collator=collator, train_dataset=rows, arguments=arguments, documents=documents,
         eval_dataset=rows, processing_class=tokenizer,
@@ -212,13 +212,13 @@ def make_trainer(
     return trainer
 
 
-def training_arguments(arguments: PretrainArguments, folder: Path) -> TrainingArguments:
+def training_arguments(arguments: PretrainArguments, folder: Path, evaluate: bool) -> TrainingArguments:
     """The options of `Trainer` for this stage."""
     timed = arguments.max_minutes is not None
     return TrainingArguments(
         **common_training_arguments(arguments, folder),
         num_train_epochs=10_000 if timed and arguments.max_steps <= 0 else arguments.num_train_epochs,
-        eval_strategy="steps" if arguments.validation_fraction else "no",
+        eval_strategy="steps" if evaluate else "no",
         eval_steps=arguments.eval_steps,
         save_strategy="steps",
         save_steps=arguments.save_steps,
