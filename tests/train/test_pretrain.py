@@ -137,6 +137,11 @@ def test_validation_metrics_are_those_of_each_document_alone(corpus: Path, tmp_p
     assert metrics["bits_per_byte"] == pytest.approx(nats / np.log(2) / text_bytes, rel=1e-5)
 
 
+def test_without_validation(corpus: Path, tmp_path: Path) -> None:
+    assert pretrain(options(corpus, tmp_path / "run", validation_fraction=0.0))["metrics"] == {}
+    assert GreffeForCausalLM.from_pretrained(tmp_path / "run").config.vocab_size == 300
+
+
 def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> None:
     pretrain(options(corpus, tmp_path / "first"))
     other = tmp_path / "other.jsonl"
