@@ -131,6 +131,7 @@ class LocalHub:
         """A staging area, with what earlier writers left removed, and storage errors in plain words."""
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+            sweep(self.path)
             with staging_area(self.path) as area:
                 yield area
 
