@@ -29,15 +29,15 @@ def attempt(stage: str, options: dict) -> None:
 
 def wait(folder: Path, checkpoints: int, draw: random.Random) -> None:
     """Until so many new checkpoints are there, and then a random while: machines are of different speeds."""
-    newest, since = list_checkpoints(folder)[-1:], time.monotonic()
-    gap = 1.0
-    while checkpoints and time.monotonic() - since < 60:
+    newest, end = list_checkpoints(folder)[-1:], time.monotonic() + 60
+    # Before the first step, the time that a start takes; later, that of a few steps and saves.
+    longest = 0.1 if checkpoints else 1.0
+    while checkpoints and time.monotonic() < end:
         time.sleep(0.005)
         if list_checkpoints(folder)[-1:] != newest:
-            now = time.monotonic()
-            newest, since, gap = list_checkpoints(folder)[-1:], now, min(gap, now - since)
+            newest = list_checkpoints(folder)[-1:]
             checkpoints -= 1
-    time.sleep(draw.uniform(0, gap))
+    time.sleep(draw.uniform(0, longest))
 
 
 def main() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from greffe.tokenization import load_tokenizer
@@ -106,11 +108,18 @@ def test_interrupted_while_reading_nothing_is_left(tmp_path):
     command = [sys.executable, "-m", "greffe.train.cli", "tokenizer", "train"]
     command += ["--corpus", tmp_path / "slow.txt", "--output", tmp_path / "out"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    with open(tmp_path / "slow.txt", "w") as pipe:  # opens when the reader does
+    with contextlib.suppress(BrokenPipeError), open(tmp_path / "slow.txt", "w") as pipe:  # opens when the reader does
         pipe.write("un document\n" * 10_000)
         pipe.flush()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        # Text goes on coming: a signal that another thread of the process takes does not wake a waiting reader.
+        for _ in range(600):
+            if process.poll() is not None:
+                break
+            pipe.write("un document\n")
+            pipe.flush()
+            time.sleep(0.1)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.endswith("greffe: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["slow.txt"]

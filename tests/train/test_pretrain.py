@@ -160,7 +160,7 @@ def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("objective", ["causal", "hybrid"])
 def test_killed_twenty_times_gives_the_same_weights(objective: str, corpus: Path, tmp_path: Path) -> None:
     """kill -9 during set-up, steps, evaluations and saves; dropout on, with accumulation."""
-    changes = {"objective": objective, "max_steps": 150, "save_steps": 2, "eval_steps": 25}
+    changes = {"objective": objective, "max_steps": 300, "save_steps": 2, "eval_steps": 25}
     pretrain(options(corpus, tmp_path / "whole", **changes))
     seen = kill_again_and_again("pretrain", options(corpus, tmp_path / "killed", **changes), tmp_path)
     assert len(set(seen)) > 3, "the kills all fell before the first checkpoint"
