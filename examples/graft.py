@@ -44,7 +44,7 @@ tokenizer = train_tokenizer((row["text"] for row in rest), vocab_size=4096)
 ids = torch.tensor(list(chain.from_iterable(encode_documents(tokenizer, [row["text"] for row in rest[:8000]]))))
 blocks = [{"input_ids": block, "labels": block} for block in ids[: len(ids) // BLOCK * BLOCK].view(-1, BLOCK)]
 config = GreffeConfig.from_preset("small", vocab_size=4096, hidden_size=128, intermediate_size=512)
-language_model = train(GreffeForCausalLM(config), blocks, max_steps=1500, learning_rate=2e-3, weight_decay=0.1)
+language_model = train(GreffeForCausalLM(config), blocks, max_steps=600, learning_rate=2e-3, weight_decay=0.1)
 
 print("2. a classifier from scratch, and one grafted onto the language model")
 rows, test_rows = (
