@@ -32,18 +32,18 @@ def write_folder(folder: str | os.PathLike[str], write: Callable[[Path], object]
     try:
         write(temporary)
         for path in sorted(temporary.rglob("*")):
-            _sync(path)
-        _sync(temporary)
+            sync(path)
+        sync(temporary)
         if final.is_dir():
             final.rmdir()  # empty; one that was filled meanwhile is refused here
         temporary.rename(final)
-        _sync(final.parent)
+        sync(final.parent)
     except BaseException:  # Ctrl-C too
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Ask the disk to keep it: without this, a power cut after the rename can leave the name with empty files."""
     if path.is_dir() and os.name == "nt":
         return  # Windows cannot open folders
@@ -54,4 +54,4 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["check_output_folder", "write_folder"]
+__all__ = ["check_output_folder", "sync", "write_folder"]

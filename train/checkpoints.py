@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from pathlib import Path
+
+from greffe.tokenization.output_folder import sync
 
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
@@ -27,7 +28,7 @@ def publish_checkpoint(partial: Path, run_folder: Path, step: int) -> Path:
     }
     (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for path in [*partial.rglob("*"), partial]:
-        _sync(path)
+        sync(path)
     final = run_folder / f"checkpoint-{step}"
     if final.exists():  # of an earlier run that went further than the checkpoint it was resumed from
         stale = final.with_name(f".{final.name}.stale")
@@ -35,7 +36,7 @@ def publish_checkpoint(partial: Path, run_folder: Path, step: int) -> Path:
         final.rename(stale)
         shutil.rmtree(stale)
     partial.rename(final)
-    _sync(run_folder)
+    sync(run_folder)
     return final
 
 
@@ -94,11 +95,3 @@ def _hash(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
