@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := hub modeling tokenization train
+PACKAGES := hub inference modeling tokenization train
 
 .PHONY: demo test check bench clean
 .DELETE_ON_ERROR:

@@ -11,7 +11,7 @@ import pytest
 from environments import run_python
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("hub", "modeling", "tokenization", "train")
+PACKAGES = ("hub", "inference", "modeling", "tokenization", "train")
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def empty_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_installed_wheel_imports_and_keeps_to_its_namespace(empty_environment: Path, tmp_path: Path) -> None:
     code = """
 import importlib.util, json, sys
-import greffe.hub, greffe.modeling, greffe.tokenization, greffe.train
+import greffe.hub, greffe.inference, greffe.modeling, greffe.tokenization, greffe.train
 from transformers import AutoConfig
 AutoConfig.for_model("greffe")
-names = ("hub", "modeling", "tokenization", "train", "tests", "benchmarks", "examples")
+names = ("hub", "inference", "modeling", "tokenization", "train", "tests", "benchmarks", "examples")
 print(json.dumps([name for name in names if importlib.util.find_spec(name) or name in sys.modules]))
 """
     assert run_python(empty_environment, code, tmp_path) == []
@@ -69,11 +69,11 @@ def test_packages_are_not_imported_twice(tmp_path: Path) -> None:
     """From the repository's root `modeling` could be imported as a second copy, with other classes."""
     code = """
 import json, pkgutil, importlib, sys
-import greffe.hub, greffe.modeling, greffe.tokenization, greffe.train
-for package in (greffe.hub, greffe.modeling, greffe.tokenization, greffe.train):
+import greffe.hub, greffe.inference, greffe.modeling, greffe.tokenization, greffe.train
+for package in (greffe.hub, greffe.inference, greffe.modeling, greffe.tokenization, greffe.train):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-print(json.dumps(sorted({"hub", "modeling", "tokenization", "train"} & set(sys.modules))))
+print(json.dumps(sorted({"hub", "inference", "modeling", "tokenization", "train"} & set(sys.modules))))
 """
     assert run_python(sys.executable, code, ROOT) == []
 
