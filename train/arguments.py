@@ -1,4 +1,4 @@
-"""The options of both stages, each documented once, here; and how a command line and a YAML file become them.
+"""The options of the stages and of their comparison, each documented once, here; and how a command line and a YAML file become them.
 
 Nothing heavy is imported: `greffe pretrain --help` prints this file.
 """
@@ -26,20 +26,26 @@ def required(text: str) -> Any:
 
 
 @dataclass(kw_only=True)
-class StageArguments:
-    """What both stages have in common. Names are those of transformers.TrainingArguments where it has them."""
+class OptimiserOptions:
+    """How weights are moved. Names are those of transformers.TrainingArguments where it has them, here and below."""
+
+    gradient_accumulation_steps: int = option(1, "Batches whose gradients are summed into one step.")
+    lr_scheduler_type: str = option("cosine", "How the learning rate falls after warming up: cosine, linear, constant…")
+    max_grad_norm: float = option(1.0, "Gradients longer than this are shortened to it; 0: never.")
+    bf16: Literal["auto", "on", "off"] = option("auto", "Matrix products in bf16; auto: where the processor has it.")
+
+
+@dataclass(kw_only=True)
+class StageArguments(OptimiserOptions):
+    """What both stages have in common."""
 
     output: str = required("The folder of the run: checkpoints while it runs, the model at its end.")
     resume: bool = option(False, "Continue from the newest complete checkpoint in --output, or start if there is none.")
     seed: int = option(0, "The seed of every random draw: weights, order of the data, masks, dropout.")
     max_steps: int = option(-1, "Stop after so many optimiser steps; -1: after num_train_epochs.")
     max_minutes: float | None = option(None, "Stop after so many minutes; the learning rate is scheduled to end there.")
-    gradient_accumulation_steps: int = option(1, "Batches whose gradients are summed into one step.")
-    lr_scheduler_type: str = option("cosine", "How the learning rate falls after warming up: cosine, linear, constant…")
-    max_grad_norm: float = option(1.0, "Gradients longer than this are shortened to it.")
     save_total_limit: int = option(2, "How many checkpoints are kept.")
     early_stopping_patience: int | None = option(None, "Stop after so many evaluations without an improvement.")
-    bf16: Literal["auto", "on", "off"] = option("auto", "Matrix products in bf16; auto: where the processor has it.")
     tensorboard: bool = option(False, "Write TensorBoard logs to OUTPUT/logs (pip install greffe[tensorboard]).")
 
 
@@ -85,13 +91,12 @@ class PretrainArguments(StageArguments):
 
 
 @dataclass(kw_only=True)
-class FinetuneArguments(StageArguments):
-    """The options of `greffe finetune`."""
+class ClassifierOptions(OptimiserOptions):
+    """What fine-tuning and comparing have in common: the labelled data, and how a classifier learns from it."""
 
     model: str = required("The model to graft onto, with its tokenizer: a folder, or NAME[@REVISION] in the local hub.")
     train: str = required("Labelled texts: csv, jsonl or parquet, or NAME.review.spm beside NAME.label.")
     validation: str | None = option(None, "Labelled texts to choose the best epoch on; without it, a part of --train.")
-    test: str | None = option(None, "Labelled texts that are looked at once, by the finished model.")
     text_column: str = option("text", "The column that holds the text.")
     label_column: str = option("label", "The column that holds the label.")
     label_separator: str | None = option(None, "What separates several labels in one field.")
@@ -101,11 +106,8 @@ class FinetuneArguments(StageArguments):
     dictionary: str | None = option(None, "The vocabulary of .spm files, if it is not the dict.txt beside them.")
     errors: Literal["strict", "replace"] = option("strict", "What to do with bytes that are not UTF-8.")
     validation_fraction: float = option(0.1, "The share of --train that is kept for validation, if there is no file.")
-    deduplicate: bool = option(False, "Remove from training what stands in validation or test, exactly or nearly.")
     max_length: int = option(256, "Longer texts are cut to so many tokens.")
     truncation: Literal["head", "tail", "both"] = option("head", "What is kept of them.")
-    from_scratch: bool = option(False, "Draw all weights at random: the same architecture without pre-training.")
-    freeze: Literal["none", "trunk"] = option("none", "What is not trained.")
     attention: Literal["model", "causal", "bidirectional"] = option("model", "What a token sees; model: as saved.")
     pooling: Literal["last", "mean"] = option("mean", "What the classifier reads: the last token, or the mean of all.")
     hidden_dropout: float | None = option(None, "In place of the model's.")
@@ -119,13 +121,39 @@ class FinetuneArguments(StageArguments):
     num_train_epochs: float = option(5.0, "Passes over the training texts.")
     per_device_train_batch_size: int = option(16, "Texts in a batch.")
     per_device_eval_batch_size: int = option(64, "Texts in a batch of the evaluation.")
-    learning_rate: float = option(5e-4, "The highest learning rate.")
-    warmup_steps: float = option(0.1, "Steps until then; below 1, the share of all steps.")
+    warmup_steps: float = option(0.1, "Steps until the highest learning rate; below 1, the share of all steps.")
     weight_decay: float = option(0.01, "Of the matrices; biases and norms have none.")
-    save_steps: int = option(0, "Write a checkpoint every so many steps; 0: after each epoch.")
 
 
-Arguments = TypeVar("Arguments", bound=StageArguments)
+@dataclass(kw_only=True)
+class FinetuneArguments(ClassifierOptions, StageArguments):
+    """The options of `greffe finetune`."""
+
+    test: str | None = option(None, "Labelled texts that are looked at once, by the finished model.")
+    deduplicate: bool = option(False, "Remove from training what stands in validation or test, exactly or nearly.")
+    from_scratch: bool = option(False, "Draw all weights at random: the same architecture without pre-training.")
+    freeze: Literal["none", "trunk"] = option("none", "What is not trained.")
+    learning_rate: float = option(5e-4, "The highest learning rate.")
+    save_steps: int = option(0, "Write a checkpoint every so many steps; 0: after each epoch; -1: never.")
+
+
+@dataclass(kw_only=True)
+class CompareArguments(ClassifierOptions):
+    """The options of `greffe compare`."""
+
+    output: str = required("The folder of the comparison: finished runs, results and report. Run again, it goes on.")
+    test: str = required("Labelled texts that each run is measured on, once, when all its choices are made.")
+    labels: list[str] = option(["all"], "How many labelled texts to train on, one or more: numbers, or all.")
+    seeds: int = option(5, "How many times: each seed has its own sample of labels, initial weights and order.")
+    methods: list[str] = option(
+        ["majority", "tfidf", "scratch", "frozen", "pretrained"], "What to compare, among these."
+    )
+    learning_rate: list[float] = option([5e-4], "The highest learning rate; of several, validation chooses.")
+    frozen_learning_rate: list[float] = option([5e-3], "The same where the trunk is frozen.")
+    keep_overlap: bool = option(False, "Keep the texts of train and validation that stand in test, in place of removal.")
+
+
+Arguments = TypeVar("Arguments", bound=OptimiserOptions)
 
 
 def parse_arguments(stage: type[Arguments], argv: Sequence[str], prog: str, usage: str) -> Arguments:
@@ -152,7 +180,7 @@ def _config_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _yaml_arguments(stage: type[StageArguments], path: Path) -> list[str]:
+def _yaml_arguments(stage: type[OptimiserOptions], path: Path) -> list[str]:
     """The options of a YAML file, as flags."""
     import yaml
 
@@ -194,4 +222,12 @@ def _hf_argument_parser() -> Any:
     return sys.modules[name].HfArgumentParser
 
 
-__all__ = ["FinetuneArguments", "PretrainArguments", "StageArguments", "parse_arguments"]
+__all__ = [
+    "ClassifierOptions",
+    "CompareArguments",
+    "FinetuneArguments",
+    "OptimiserOptions",
+    "PretrainArguments",
+    "StageArguments",
+    "parse_arguments",
+]
