@@ -1,4 +1,4 @@
-"""The options of the stages and of their comparison, each documented once, here; and how a command line and a YAML file become them.
+"""The options of the stages and of their comparison, each documented once, here; how flags and YAML become them.
 
 Nothing heavy is imported: `greffe pretrain --help` prints this file.
 """
@@ -150,7 +150,9 @@ class CompareArguments(ClassifierOptions):
     )
     learning_rate: list[float] = option([5e-4], "The highest learning rate; of several, validation chooses.")
     frozen_learning_rate: list[float] = option([5e-3], "The same where the trunk is frozen.")
-    keep_overlap: bool = option(False, "Keep the texts of train and validation that stand in test, in place of removal.")
+    keep_overlap: bool = option(
+        False, "Keep the texts of train and validation that stand in test; else they go."
+    )
 
 
 Arguments = TypeVar("Arguments", bound=OptimiserOptions)

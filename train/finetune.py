@@ -20,7 +20,7 @@ from greffe.modeling.loss import classification_loss
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer
 from torch.nn import functional as F
-from transformers import DataCollatorWithPadding, TrainingArguments, set_seed
+from transformers import DataCollatorWithPadding, TrainerCallback, TrainingArguments, set_seed
 
 from .arguments import FinetuneArguments
 from .data_report import DataReport, describe_data
@@ -59,15 +59,30 @@ def finetune(arguments: FinetuneArguments) -> dict[str, Any]:
             announce(str(data.report))
         tokenizer = load_tokenizer(arguments.model)
         rows = {name: make_rows(part, data.labels, tokenizer, arguments, name) for name, part in data.parts.items()}
-        set_seed(arguments.seed)
-        model = prepare_model(arguments, data.labels)
-        check_compatible(model, tokenizer)
-        use_cache = model.config.use_cache
-        trainer = make_trainer(arguments, model, tokenizer, rows, data, folder)  # which switches the cache off
-        train(trainer, arguments.resume)
-        trainer.load_best()
-        model.config.use_cache = use_cache
+        trainer = fit(arguments, data.labels, tokenizer, rows, folder)
         return finish(trainer, arguments, data, rows, folder)
+
+
+def fit(
+    arguments: FinetuneArguments,
+    labels: LabelSet,
+    tokenizer: Any,
+    rows: dict[str, list[dict[str, Any]]],
+    folder: Path,
+    progress: TrainerCallback | None = None,
+    remedy: str = "continue with --resume",
+) -> FinetuneTrainer:
+    """Train a classifier on rows of ids and go back to its best epoch. `progress` takes the place of the bar."""
+    set_seed(arguments.seed)
+    model = prepare_model(arguments, labels)
+    check_compatible(model, tokenizer)
+    use_cache = model.config.use_cache
+    trainer = make_trainer(arguments, model, tokenizer, rows, labels, folder)  # which switches the cache off
+    add_callbacks(trainer, arguments, ("texts", 1), progress)
+    train(trainer, arguments.resume, remedy)
+    trainer.load_best()
+    model.config.use_cache = use_cache
+    return trainer
 
 
 def check_arguments(arguments: FinetuneArguments) -> None:
@@ -157,33 +172,31 @@ def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSe
 
 
 def make_trainer(
-    arguments: FinetuneArguments, model: Any, tokenizer: Any, rows: dict[str, Any], data: LabelledParts, folder: Path
+    arguments: FinetuneArguments, model: Any, tokenizer: Any, rows: dict[str, Any], labels: LabelSet, folder: Path
 ) -> FinetuneTrainer:
-    metric, more_is_better = BEST[data.labels.task]
+    metric, more_is_better = BEST[labels.task]
     options = TrainingArguments(
         **common_training_arguments(arguments, folder),
         num_train_epochs=10_000 if arguments.max_minutes is not None else arguments.num_train_epochs,
         label_smoothing_factor=arguments.label_smoothing_factor,
         eval_strategy="epoch",
-        save_strategy="steps" if arguments.save_steps else "epoch",
-        save_steps=arguments.save_steps or 500,
+        save_strategy={0: "epoch", -1: "no"}.get(arguments.save_steps, "steps"),
+        save_steps=max(arguments.save_steps, 1),
         logging_strategy="epoch",
         metric_for_best_model=metric,
         greater_is_better=more_is_better,
     )
-    trainer = FinetuneTrainer(
+    return FinetuneTrainer(
         model,
         options,
         arguments=arguments,
-        class_weights=balanced_weights(data) if arguments.class_weights else None,
+        class_weights=balanced_weights(rows["train"], labels) if arguments.class_weights else None,
         data_collator=ClassificationCollator(tokenizer),
         train_dataset=rows["train"],
         eval_dataset=rows["validation"],
         processing_class=tokenizer,
-        compute_metrics=make_compute_metrics(data.labels.task, data.labels.id2label, detailed=False),
+        compute_metrics=make_compute_metrics(labels.task, labels.id2label, detailed=False),
     )
-    add_callbacks(trainer, arguments, ("texts", 1))
-    return trainer
 
 
 class ClassificationCollator(DataCollatorWithPadding):
@@ -193,12 +206,12 @@ class ClassificationCollator(DataCollatorWithPadding):
         return super().__call__([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
 
 
-def balanced_weights(data: LabelledParts) -> torch.Tensor:
+def balanced_weights(rows: list[dict[str, Any]], labels: LabelSet) -> torch.Tensor:
     """The inverse frequency of each class, with a mean of 1 over the training texts."""
-    if data.labels.task != "single_label":
-        raise ValueError(f"expected --class_weights with single labels, found {data.labels.task}")
-    targets = torch.tensor(encode_labels(data.parts["train"], data.labels))
-    counts = F.one_hot(targets, len(data.labels.names)).sum(0)
+    if labels.task != "single_label":
+        raise ValueError(f"expected --class_weights with single labels, found {labels.task}")
+    targets = torch.tensor([row["labels"] for row in rows])
+    counts = F.one_hot(targets, len(labels.names)).sum(0)
     return len(targets) / (len(counts) * counts)
 
 

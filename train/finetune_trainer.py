@@ -88,6 +88,8 @@ class FinetuneTrainer(StageTrainer):
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """Keep the weights of the best evaluation so far, beside the checkpoints and written as safely."""
         is_best = super()._determine_best_metric(metrics, trial)
+        if is_best:
+            self.state.best_global_step = self.state.global_step  # which the library skips where nothing is saved
         if is_best and self.is_world_process_zero():
             best = Path(self.arguments.output) / BEST_WEIGHTS
             temporary = best.with_name(f".{best.name}.partial")
@@ -127,7 +129,7 @@ class SaveAfterEvaluation(TrainerCallback):
             control.should_save = False
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_save = True
+        control.should_save = args.save_strategy != "no"
 
 
 class GradualUnfreezing(TrainerCallback):

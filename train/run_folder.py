@@ -33,6 +33,38 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"expected a folder at --output, found the file {folder}")
     is_new = not folder.exists() or not any(folder.iterdir())
+    with _hold(folder):
+        try:
+            _check_content(folder, arguments)
+            remove_leftovers(folder)
+            write_json(folder / SETTINGS, asdict(arguments))
+            yield folder
+        except BaseException:
+            if is_new and not list_checkpoints(folder):  # nothing to continue from: as if it had not been started
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def hold_folder(folder: Path, own: set[str]) -> Iterator[None]:
+    """A folder that only this process writes to, and that holds nothing but files of these names."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"expected a folder at --output, found the file {folder}")
+    is_new = not folder.exists()
+    with _hold(folder):
+        foreign = sorted({path.name for path in folder.iterdir()} - {*own, _LOCK})
+        if foreign:
+            raise FileExistsError(f"expected a new or empty folder, found {foreign[:5]} in {folder}; choose another")
+        try:
+            yield
+        except BaseException:
+            if is_new and not {path.name for path in folder.iterdir()} - {_LOCK}:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def _hold(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / _LOCK)
     try:
@@ -42,14 +74,7 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
             f"expected a folder of its own, found {folder} in use by another run; choose another --output"
         ) from None
     try:
-        _check_content(folder, arguments)
-        remove_leftovers(folder)
-        _write_json(folder / SETTINGS, asdict(arguments))
-        yield folder
-    except BaseException:
-        if is_new and not list_checkpoints(folder):  # nothing to continue from: as if it had not been started
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+        yield
     finally:
         lock.release()
 
@@ -91,8 +116,12 @@ def find_checkpoint(folder: Path, resume: bool) -> tuple[Path | None, list[str]]
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """The last file of a run: where it stands, the model is whole."""
+    write_json(folder / RECORD, {**record, "versions": describe_versions()})
+
+
+def describe_versions() -> dict[str, str]:
     packages = ("greffe", "torch", "transformers", "tokenizers", "datasets", "accelerate")
-    _write_json(folder / RECORD, {**record, "versions": {name: _version(name) for name in packages}})
+    return {name: _version(name) for name in packages}
 
 
 def _version(name: str) -> str:
@@ -114,14 +143,26 @@ def describe_machine() -> dict[str, Any]:
     return {"python": platform.python_version(), "processors": os.cpu_count(), "platform": platform.platform()}
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: Any, indent: int | None = 1) -> None:
+    """Write a file that is whole or as it was."""
     temporary = path.with_name(f".{path.name}.partial")
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, ensure_ascii=False)
+        json.dump(content, file, indent=indent, ensure_ascii=False)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
 
 
-__all__ = ["RECORD", "SETTINGS", "describe_base", "describe_machine", "find_checkpoint", "open_run", "write_record"]
+__all__ = [
+    "RECORD",
+    "SETTINGS",
+    "describe_base",
+    "describe_machine",
+    "describe_versions",
+    "find_checkpoint",
+    "hold_folder",
+    "open_run",
+    "write_json",
+    "write_record",
+]

@@ -131,7 +131,7 @@ def _explain_write_error(error: Exception, folder: Path) -> Exception:
     return error
 
 
-def train(trainer: StageTrainer, resume: bool) -> None:
+def train(trainer: StageTrainer, resume: bool, remedy: str = "continue with --resume") -> None:
     """Train, continuing from the newest complete checkpoint if asked; a signal ends it with a checkpoint and a line."""
     checkpoint, lines = find_checkpoint(Path(trainer.arguments.output), resume)
     for line in lines:
@@ -145,7 +145,7 @@ def train(trainer: StageTrainer, resume: bool) -> None:
         signals.restore()
         trainer.seconds = time.monotonic() - start
     if signals.received is not None:
-        announce(f"stopped by {signals.received.name} after step {trainer.state.global_step}; continue with --resume")
+        announce(f"stopped by {signals.received.name} after step {trainer.state.global_step}; {remedy}")
         raise SystemExit(128 + signals.received)
 
 
@@ -171,13 +171,15 @@ def common_training_arguments(arguments: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def add_callbacks(trainer: StageTrainer, arguments: StageArguments, unit: tuple[str, int]) -> None:
+def add_callbacks(
+    trainer: StageTrainer, arguments: StageArguments, unit: tuple[str, int], progress: TrainerCallback | None = None
+) -> None:
     """The progress bar, early stopping and the time limit. `unit` is what a row counts for, and how much of it."""
     for callback in (ProgressCallback, PrinterCallback):
         trainer.remove_callback(callback)
     options = trainer.args
     rows = options.train_batch_size * options.gradient_accumulation_steps * options.world_size
-    trainer.add_callback(Throughput(unit[0], rows * unit[1]))
+    trainer.add_callback(progress or Throughput(unit[0], rows * unit[1], arguments.max_minutes))
     if arguments.early_stopping_patience is not None:
         trainer.add_callback(EarlyStoppingCallback(arguments.early_stopping_patience))
     if arguments.max_minutes is not None:
@@ -227,22 +229,34 @@ class TimeLimit(TrainerCallback):
 
 
 class Throughput(ProgressCallback):
-    """The library's progress bar, with tokens or texts a second beside the time that is left."""
+    """The library's progress bar, with tokens or texts a second beside the time that is left.
 
-    def __init__(self, unit: str, per_step: int):
+    Of a run that ends by the clock nobody knows the number of steps: its bar counts seconds.
+    """
+
+    def __init__(self, unit: str, per_step: int, max_minutes: float | None = None):
         super().__init__()
-        self.unit, self.per_step = unit, per_step
+        self.unit, self.per_step, self.max_minutes = unit, per_step, max_minutes
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         super().on_train_begin(args, state, control, **kwargs)
         self._begin = (time.monotonic(), state.global_step)
+        if self.training_bar is not None and self.max_minutes is not None:
+            self.training_bar.bar_format = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+            self.training_bar.reset(total=round(self.max_minutes * 60))
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        super().on_step_end(args, state, control, **kwargs)
-        if self.training_bar is not None:
-            start, first_step = self._begin
-            rate = (state.global_step - first_step) * self.per_step / max(time.monotonic() - start, 1e-9)
-            self.training_bar.set_postfix_str(f"{rate:,.0f} {self.unit}/s", refresh=False)
+        if self.training_bar is None:
+            return
+        start, first_step = self._begin
+        seconds, steps = time.monotonic() - start, state.global_step - first_step
+        rate = f"{steps * self.per_step / max(seconds, 1e-9):,.0f} {self.unit}/s"
+        if self.max_minutes is None:
+            super().on_step_end(args, state, control, **kwargs)
+            self.training_bar.set_postfix_str(rate, refresh=False)
+        else:
+            self.training_bar.set_postfix_str(f"step {state.global_step:,}, {rate}", refresh=False)
+            self.training_bar.update(min(seconds, self.training_bar.total) - self.training_bar.n)
 
 
 def native_bf16() -> bool:

@@ -187,7 +187,8 @@ def test_class_weights_make_classes_equal(base: Path, tmp_path: Path) -> None:
     data = write_rows(tmp_path / "rows.jsonl", rows)
     arguments = options(base, data, tmp_path / "run")
     parts = read_parts(arguments)
-    weight = balanced_weights(parts)
+    rows = [{"labels": parts.labels.label2id[name]} for name in parts.parts["train"].labels]
+    weight = balanced_weights(rows, parts.labels)
     counts = torch.tensor([parts.parts["train"].labels.count(name) for name in parts.labels.names])
     torch.testing.assert_close(weight * counts, torch.full((2,), counts.sum() / 2))
     history = {}
