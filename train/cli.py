@@ -17,6 +17,7 @@ from importlib.metadata import version
 COMMANDS = {
     "pretrain": "a language model from plain text",
     "finetune": "a classifier grafted onto it, from labelled texts",
+    "demo": "the whole job on real film reviews, in minutes",
     "compare": "how much pre-training helps: runs over seeds and label budgets, and a report",
     "tokenizer": "train a tokenizer on any text, import the experiment's, see how one cuts a text",
     "hub": "keep models by name in a directory: push, tag, pull, verify, serve",

