@@ -1,7 +1,6 @@
 """Stage two: what is grafted, what learns, what is kept, and that nothing that stops it changes the result."""
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
-from greffe.tokenization import save_tokenizer, train_tokenizer
 from greffe.train.arguments import FinetuneArguments
 from greffe.train.cli import main
 from greffe.train.finetune import balanced_weights, finetune, prepare_model, read_parts
@@ -18,40 +16,14 @@ from greffe.train.run_folder import describe_base
 from invented_text import make_documents
 from processes import flags_of, kill_again_and_again, run_two_processes
 from safetensors.torch import load_file
-from tiny_models import tiny_config
+from tiny_reviews import make_base, make_reviews, write_rows
 from torch.nn import functional as F
 from transformers import pipeline
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A language model that has learned nothing, with its tokenizer: enough to graft onto."""
-    folder = tmp_path_factory.mktemp("base") / "model"
-    tokenizer = train_tokenizer(make_documents(300), vocab_size=400)
-    save_tokenizer(tokenizer, folder)
-    torch.manual_seed(0)
-    GreffeForCausalLM(tiny_config("modern", vocab_size=len(tokenizer), num_hidden_layers=2)).save_pretrained(folder)
-    return folder
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
-    return path
-
-
-def label_of(text: str) -> str:
-    return "négatif" if "non" in text.split() else "positif"
-
-
-def make_reviews(number: int, seed: int) -> list[dict[str, Any]]:
-    """A word decides: "oui" in the texts of one label, "non" in those of the other."""
-    draw = random.Random(seed)
-    rows = []
-    for document in make_documents(number, seed=seed):
-        words = document.split()
-        words.insert(draw.randint(0, len(words)), draw.choice(["oui", "non"]))
-        rows.append({"text": " ".join(words), "label": label_of(" ".join(words))})
-    return rows
+    return make_base(tmp_path_factory.mktemp("base") / "model")
 
 
 @pytest.fixture(scope="module")
