@@ -19,6 +19,7 @@ COMMANDS = {
     "finetune": "a classifier grafted onto it, from labelled texts",
     "demo": "the whole job on real film reviews, in minutes",
     "compare": "how much pre-training helps: runs over seeds and label budgets, and a report",
+    "reproduce": "the reference experiment, its claims beside what is measured",
     "tokenizer": "train a tokenizer on any text, import the experiment's, see how one cuts a text",
     "hub": "keep models by name in a directory: push, tag, pull, verify, serve",
     "params": "where the parameters of a model are, and how many",
@@ -72,7 +73,7 @@ def _run(arguments: list[str]) -> None:
 
 def _expected_message(error: Exception) -> str | None:
     """What to say of an error about what the user gave; None for a mistake in Greffe, which deserves its traceback."""
-    if isinstance(error, (ValueError, OSError, ImportError)):
+    if isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
         return str(error)
     from huggingface_hub.errors import StrictDataclassError
 

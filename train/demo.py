@@ -52,13 +52,12 @@ def make_plan(minutes: float) -> Plan:
     return Plan(minutes * 0.6, sizes, 8192, 128, ["100", "400", "1600"], 3, 8, 2000)
 
 
-def run_demo(output: str, minutes: float) -> dict[str, Any]:
+def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str, Any]:
     """Data, tokenizer, pre-training, comparison, report; what an earlier call finished is not done again."""
     check_extra()
-    plan = make_plan(minutes)
     folder = Path(output)
-    announce(f"1/3 the reviews, to {folder / DATA}")
-    write_data(read_reviews(), folder / DATA, plan.test_rows)
+    announce(f"1/3 {len(reviews):,} film reviews, to {folder / DATA}")
+    write_data(reviews, folder / DATA, plan.test_rows)
     announce(f"2/3 a tokenizer and a language model, {plan.pretraining_minutes:.1f} minutes without labels")
     pretrain_once(
         PretrainArguments(
@@ -105,8 +104,7 @@ def write_data(reviews: list[dict[str, str]], folder: Path, test_rows: int) -> N
 
     No text of the corpus, and none of the training part, stands in validation or test, exactly or nearly.
     """
-    draw = random.Random(0)
-    draw.shuffle(reviews)
+    reviews = random.Random(0).sample(reviews, len(reviews))
     labelled = [review for review in reviews if review["source"] == "imdb"]
     parts, start = {}, 0
     for name, rows in (("test", test_rows), ("validation", 400), ("train", 1600)):
@@ -132,4 +130,4 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     temporary.replace(path)
 
 
-__all__ = ["make_plan", "read_reviews", "run_demo", "write_data"]
+__all__ = ["Plan", "make_plan", "read_reviews", "run_demo", "write_data"]

@@ -13,11 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from greffe.train.comparison.report import format_verdict, summarise
-    from greffe.train.demo import COMPARISON, LANGUAGE_MODEL, run_demo
+    from greffe.train.demo import COMPARISON, LANGUAGE_MODEL, make_plan, read_reviews, run_demo
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    results = run_demo(arguments.output, arguments.minutes)
+    results = run_demo(arguments.output, make_plan(arguments.minutes), read_reviews())
     model = shlex.quote(f"{arguments.output}/{LANGUAGE_MODEL}")
     print(summarise(results))
     print()

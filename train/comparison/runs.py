@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..run_folder import write_json
-
-METHODS = {
-    "majority": "the commonest class",
-    "tfidf": "TF-IDF and logistic regression",
-    "scratch": "from scratch",
-    "frozen": "pre-trained, trunk frozen",
-    "pretrained": "pre-trained",
-}
-
+from .words import METHODS, name_method
 
 @dataclass(frozen=True)
 class Run:
@@ -30,7 +22,7 @@ class Run:
 
     def __str__(self) -> str:
         labels = "all labels" if self.budget == "all" else f"{int(self.budget):,} labels"
-        return f"{METHODS[self.method]}, {labels}, seed {self.seed}"
+        return f"{name_method(self.method)}, {labels}, seed {self.seed}"
 
     @property
     def name(self) -> str:
@@ -80,4 +72,4 @@ def plan_runs(methods: Iterable[str], budgets: Iterable[str], seeds: int) -> lis
     return [Run(method, budget, seed) for seed in range(seeds) for budget in budgets for method in ordered]
 
 
-__all__ = ["METHODS", "Run", "RunStore", "plan_runs"]
+__all__ = ["Run", "RunStore", "plan_runs"]

