@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+# How many documents of a streamed corpus validate: they stay in memory.
+STREAMED_VALIDATION = 1000
+
 
 def option(default: Any, text: str) -> Any:
     """A field with its documentation, which `--help` shows."""
@@ -43,7 +46,9 @@ class StageArguments(OptimiserOptions):
     resume: bool = option(False, "Continue from the newest complete checkpoint in --output, or start if there is none.")
     seed: int = option(0, "The seed of every random draw: weights, order of the data, masks, dropout.")
     max_steps: int = option(-1, "Stop after so many optimiser steps; -1: after num_train_epochs.")
-    max_minutes: float | None = option(None, "Stop after so many minutes; the learning rate is scheduled to end there.")
+    max_minutes: float | None = option(
+        None, "Stop after so many minutes, those before --resume included; the learning rate is scheduled to end there."
+    )
     save_total_limit: int = option(2, "How many checkpoints are kept.")
     early_stopping_patience: int | None = option(None, "Stop after so many evaluations without an improvement.")
     tensorboard: bool = option(False, "Write TensorBoard logs to OUTPUT/logs (pip install greffe[tensorboard]).")
@@ -53,11 +58,21 @@ class StageArguments(OptimiserOptions):
 class PretrainArguments(StageArguments):
     """The options of `greffe pretrain`."""
 
-    corpus: list[str] = required("Text files, folders or globs: txt, jsonl, csv, parquet, plain or compressed.")
-    text_column: str = option("text", "The column of jsonl, csv and parquet files that holds the text.")
+    corpus: list[str] = required(
+        "Text files, folders or globs: txt, jsonl, csv, parquet, plain or compressed; folders of "
+        "datasets.save_to_disk; OWNER/NAME[:SUBSET][@REVISION] on the Hub. Of a dataset with splits, train is read."
+    )
+    text_column: str = option("text", "The column of jsonl, csv, parquet and datasets that holds the text.")
     separator: Literal["line", "blank_line"] = option("line", "What separates the documents of a txt file.")
     errors: Literal["strict", "replace"] = option("strict", "What to do with bytes that are not UTF-8.")
     validation_fraction: float = option(0.02, "The share of the documents that is kept for validation.")
+    streaming: bool = option(
+        False,
+        "Read and tokenise the corpus while training, again in each pass, and write no copy of it to disk; needs "
+        "max_steps or max_minutes, and reads again up to its place when resumed. Of the documents kept for validation "
+        f"the first {STREAMED_VALIDATION:,} are used.",
+    )
+    shuffle_buffer: int = option(10_000, "Rows that are held in memory when streaming, to draw the next one from.")
     tokenizer: str | None = option(None, "A tokenizer folder; without one, and without --model, one is trained.")
     tokenizer_vocab_size: int = option(8192, "The size of the tokenizer that is trained.")
     model: str | None = option(
@@ -75,7 +90,10 @@ class PretrainArguments(StageArguments):
     )
     mask_probability: float = option(0.3, "The share of the tokens that are masked, where the objective masks.")
     masked_share: float = option(0.5, "The share of the rows that are masked under the hybrid objective.")
-    block_size: int = option(256, "Tokens in a row: documents are packed into rows without padding.")
+    block_size: int = option(256, "Tokens in a row; the most, where rows are not packed.")
+    packing: bool = option(
+        True, "Pack documents into full rows without padding; else a row is one document, or a piece of a long one."
+    )
     cross_document_attention: bool = option(
         False, "Let the documents of a row see each other: faster, since no mask is needed, but each sees strangers."
     )
@@ -150,9 +168,7 @@ class CompareArguments(ClassifierOptions):
     )
     learning_rate: list[float] = option([5e-4], "The highest learning rate; of several, validation chooses.")
     frozen_learning_rate: list[float] = option([5e-3], "The same where the trunk is frozen.")
-    keep_overlap: bool = option(
-        False, "Keep the texts of train and validation that stand in test; else they go."
-    )
+    keep_overlap: bool = option(False, "Keep the texts of train and validation that stand in test; else they go.")
 
 
 Arguments = TypeVar("Arguments", bound=OptimiserOptions)
@@ -165,7 +181,7 @@ def parse_arguments(stage: type[Arguments], argv: Sequence[str], prog: str, usag
         prog=prog,
         usage=f"{prog} {usage}",
         description=stage.__doc__,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--config", metavar="FILE", help="a YAML file with options by these names; flags override it")
@@ -174,6 +190,13 @@ def parse_arguments(stage: type[Arguments], argv: Sequence[str], prog: str, usag
     # What comes later on a command line wins, and what comes from the file is checked like any flag.
     namespace = parser.parse_args([*file_arguments, *argv])
     return stage(**{f.name: getattr(namespace, f.name) for f in fields(stage)})
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Says the default where there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.required or action.default is None else super()._get_help_string(action)
 
 
 def _config_parser() -> argparse.ArgumentParser:

@@ -17,10 +17,13 @@ TINY = Plan(
 
 
 def invented_reviews(number: int) -> list[dict[str, str]]:
+    rows = make_reviews(number, seed=9)
+    labels = [str(int(row["label"] == "positif")) for row in rows]
+    sources = ["rotten" if place % 5 == 0 else "imdb" for place in range(number)]
     return [
-        {"text": row["text"], "label": str(int(row["label"] == "positif")), "source": "rotten" if place % 5 == 0 else "imdb"}
-        for place, row in enumerate(make_reviews(number, seed=9))
-    ]  # fmt: skip
+        {"text": row["text"], "label": label, "source": source}
+        for row, label, source in zip(rows, labels, sources, strict=True)
+    ]
 
 
 def read_texts(path: Path) -> list[str]:

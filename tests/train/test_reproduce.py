@@ -1,4 +1,4 @@
-"""The reference experiment as a command, on files of its format: the counts are the experiment's, the rest is measured."""
+"""The reference experiment as a command, on files of its format: its counts are exact, the rest is measured."""
 
 from pathlib import Path
 

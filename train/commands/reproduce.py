@@ -1,4 +1,4 @@
-"""The reference experiment on its own data files, its claims beside what is measured (greffe[compare,sentencepiece])."""
+"""The reference experiment on its data files: its claims beside what is measured (greffe[compare,sentencepiece])."""
 
 from __future__ import annotations
 
