@@ -20,15 +20,20 @@ check: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks
 
-demo: $(VENV)/ready
-	$(BIN)/python examples/graft.py
+demo: $(VENV)/demo
+	$(BIN)/greffe demo
 
 clean:
 	rm -rf $(VENV) build *.egg-info
 
-$(VENV)/ready: pyproject.toml constraints.txt
+# What a user of the demo installs, and on top of it what a developer needs.
+$(VENV)/demo: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo]"
+	touch $@
+
+$(VENV)/ready: $(VENV)/demo
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[demo,dev]"
 	touch $@
