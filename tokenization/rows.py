@@ -1,4 +1,4 @@
-"""The rows of one table (.jsonl, .csv, .parquet): the values of some columns, and where each row stands."""
+"""The rows of one table (.jsonl, .csv, .parquet, .arrow): the values of some columns, and where each row stands."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import csv
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .formats import format_of
+from .formats import TABLE_FORMATS, TEXT_FORMATS, format_of
 from .text_stream import Errors, TextStream
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -34,7 +35,7 @@ class Column:
 class Row(NamedTuple):
     # In the order of the columns.
     values: list[Any]
-    # The line on which the row ends; in parquet, which has no lines, the row itself. Both count from 1.
+    # The line on which the row ends; in a table without lines, the row itself. Both count from 1.
     number: int
     # How many bytes of the file on disk have been read so far.
     position: int
@@ -43,19 +44,19 @@ class Row(NamedTuple):
 def read_rows(path: Path, columns: Sequence[Column], errors: Errors = "strict") -> Iterator[Row]:
     """The values of the columns, a row at a time."""
     kind = format_of(path)
-    if kind == ".parquet":
-        yield from _read_parquet(path, columns, errors)
+    if kind in TABLE_FORMATS:
+        yield from _read_table(path, columns, errors)
         return
     with TextStream(path, errors) as stream:
         rows = (_read_jsonl if kind == ".jsonl" else _read_csv)(stream, columns)
         for values, number in rows:
-            _check_text(values, columns, path, number)
+            check_text(values, columns, path, number)
             yield Row(values, number, stream.position)
 
 
-def place_of(path: Path, number: int) -> str:
+def place_of(source: Path | str, number: int) -> str:
     """Where a row stands, as an error names it."""
-    return f"{path}, {'row' if format_of(path) == '.parquet' else 'line'} {number:,}"
+    return f"{source}, {'line' if format_of(source) in TEXT_FORMATS else 'row'} {number:,}"
 
 
 def _read_jsonl(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
@@ -71,7 +72,7 @@ def _read_jsonl(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple
             raise ValueError(
                 f"expected a JSON object a line, found {type(row).__name__} in {place}: {line.strip():.60}"
             )
-        _check_columns(columns, place, list(row))
+        check_columns(columns, place, list(row))
         # Half of a character is valid in JSON ("\ud83d") and nowhere else: it has no bytes in UTF-8.
         yield [_mend_surrogates(row[column.name], place, stream.errors) for column in columns], number
 
@@ -95,7 +96,7 @@ def _read_csv(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[l
     rows = csv.reader(stream.lines(), strict=True)
     try:
         header = next(rows, [])
-        _check_columns(columns, str(stream.path), header)
+        check_columns(columns, str(stream.path), header)
         indices = [header.index(column.name) for column in columns]
         for row in rows:
             if row and len(row) != len(header):
@@ -112,34 +113,71 @@ def _read_csv(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[l
         ) from error
 
 
-def _read_parquet(path: Path, columns: Sequence[Column], errors: Errors) -> Iterator[Row]:
+def _read_table(path: Path, columns: Sequence[Column], errors: Errors) -> Iterator[Row]:
     import pyarrow
-    import pyarrow.parquet
 
-    size, number = path.stat().st_size, 0
+    kind, number, names = path.suffix.lower()[1:], 0, [column.name for column in columns]
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            _check_columns(columns, str(path), schema.names)
-            for column in columns:
-                if column.is_text and not _holds_text(schema.field(column.name).type):
-                    raise ValueError(
-                        f"expected text in column {column.name!r} of {path}, found values of type "
-                        f"{schema.field(column.name).type}; pass {column.flag} with one that holds text among "
-                        f"{schema.names}"
-                    )
-            names = [column.name for column in columns]
-            for batch in file.iter_batches(batch_size=1024, columns=names):
-                for row in zip(*(_parquet_values(batch.column(name)) for name in names), strict=True):
+        with (_open_parquet if kind == "parquet" else _open_arrow)(path) as (schema, read_batches):
+            _check_schema(columns, path, schema)
+            for batch, position in read_batches(names):
+                for row in zip(*(_table_values(batch.column(name)) for name in names), strict=True):
                     number += 1
                     place = place_of(path, number)
                     values = [_decode_value(value, place, errors) for value in row]
-                    _check_text(values, columns, path, number)
-                    yield Row(values, number, size * number // file.metadata.num_rows)
+                    check_text(values, columns, path, number)
+                    yield Row(values, number, position)
     except UnicodeDecodeError as error:  # inside a list
         raise ValueError(f"expected UTF-8 in {path}, found other bytes after row {number:,} ({error})") from error
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"expected a whole parquet file, found {path} damaged or cut short ({error})") from error
+        raise ValueError(f"expected a whole {kind} file, found {path} damaged or cut short ({error})") from error
+
+
+# The rows of these columns in pieces, each with how many bytes of the file have been read.
+_Batches = Callable[[list[str]], Iterator[tuple[Any, int]]]
+_BATCH_SIZE = 1024
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[tuple[Any, _Batches]]:
+    import pyarrow.parquet
+
+    size = path.stat().st_size
+    with pyarrow.parquet.ParquetFile(path) as file:
+
+        def read_batches(names: list[str]) -> Iterator[tuple[Any, int]]:
+            rows = 0
+            for batch in file.iter_batches(batch_size=_BATCH_SIZE, columns=names):
+                rows += len(batch)
+                yield batch, size * rows // file.metadata.num_rows
+
+        yield file.schema_arrow, read_batches
+
+
+@contextmanager
+def _open_arrow(path: Path) -> Iterator[tuple[Any, _Batches]]:
+    """A stream of record batches, as `datasets` writes them. Mapped, not read: other columns cost nothing."""
+    import pyarrow.ipc
+
+    with pyarrow.memory_map(str(path)) as file, pyarrow.ipc.open_stream(file) as stream:
+
+        def read_batches(names: list[str]) -> Iterator[tuple[Any, int]]:
+            for batch in stream:
+                for start in range(0, len(batch), _BATCH_SIZE):
+                    yield batch.select(names).slice(start, _BATCH_SIZE), file.tell()
+
+        yield stream.schema, read_batches
+
+
+def _check_schema(columns: Sequence[Column], path: Path, schema: Any) -> None:
+    check_columns(columns, str(path), schema.names)
+    for column in columns:
+        if column.is_text and not _holds_text(schema.field(column.name).type):
+            raise ValueError(
+                f"expected text in column {column.name!r} of {path}, found values of type "
+                f"{schema.field(column.name).type}; pass {column.flag} with one that holds text among "
+                f"{schema.names}"
+            )
 
 
 def _holds_text(kind: Any) -> bool:
@@ -149,8 +187,8 @@ def _holds_text(kind: Any) -> bool:
     return values in (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view())
 
 
-def _parquet_values(column: Any) -> list[Any]:
-    """Python values; text as bytes, since parquet does not promise that it is UTF-8."""
+def _table_values(column: Any) -> list[Any]:
+    """Python values; text as bytes, since such files do not promise that it is UTF-8."""
     import pyarrow
 
     if _holds_text(column.type):  # dictionary-encoded and view strings become plain ones first
@@ -170,17 +208,19 @@ def _decode_value(value: Any, place: str, errors: Errors) -> Any:
         ) from error
 
 
-def _check_text(values: list[Any], columns: Sequence[Column], path: Path, number: int) -> None:
+def check_text(values: list[Any], columns: Sequence[Column], source: Path | str, number: int) -> None:
+    """Refuse a row that has something else where text is expected."""
     for value, column in zip(values, columns, strict=True):
         if column.is_text and not isinstance(value, str):
             found = "nothing" if value is None else f"{type(value).__name__} {value!r:.40}"
             raise ValueError(
-                f"expected text in {column.name!r} of {place_of(path, number)}, found {found}; remove the row or give "
-                'it a text, which may be empty ("")'
+                f"expected text in {column.name!r} of {place_of(source, number)}, found {found}; remove the row or "
+                'give it a text, which may be empty ("")'
             )
 
 
-def _check_columns(columns: Sequence[Column], place: str, found: list[str]) -> None:
+def check_columns(columns: Sequence[Column], place: str, found: list[str]) -> None:
+    """Refuse a table that lacks one of the columns, or has it twice."""
     for column in columns:
         if column.name not in found:
             others = [name for name in found if name not in {other.name for other in columns}]
@@ -193,4 +233,4 @@ def _check_columns(columns: Sequence[Column], place: str, found: list[str]) -> N
             raise ValueError(f"expected one column {column.name!r} in {place}, found {found}; rename all but one")
 
 
-__all__ = ["Column", "Row", "place_of", "read_rows"]
+__all__ = ["Column", "Row", "check_columns", "check_text", "place_of", "read_rows"]

@@ -86,7 +86,8 @@ def _make_trainer(algorithm: Algorithm, vocab_size: int) -> Any:
 
 def _count(documents: Iterable[str], progress: bool) -> Iterator[str]:
     """Pass the documents on, show how far the reading is, and refuse to learn from nothing."""
-    corpus = documents if isinstance(documents, Corpus) else None
+    # Of a corpus it tells how much is left, unless that is unknown: a dataset of the Hub.
+    corpus = documents if isinstance(documents, Corpus) and documents.total_bytes is not None else None
     units: dict[str, Any] = (
         {"total": corpus.total_bytes, "unit": "B", "unit_scale": True} if corpus is not None else {"unit": " documents"}
     )
@@ -98,7 +99,7 @@ def _count(documents: Iterable[str], progress: bool) -> Iterator[str]:
             yield document
             bar.update(corpus.bytes_read - bar.n if corpus is not None else 1)
         if corpus is not None:
-            bar.update(corpus.total_bytes - bar.n)
+            bar.update(corpus.bytes_read - bar.n)
         bar.set_description("learning")
         bar.refresh()
     if empty:

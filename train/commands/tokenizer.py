@@ -42,7 +42,8 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         nargs="+",
         metavar="FILES",
-        help=".txt, .jsonl or .csv, plain or compressed (.gz, .xz, .zst, .bz2), .parquet, folders, globs",
+        help=".txt, .jsonl or .csv, plain or compressed (.gz, .xz, .zst, .bz2), .parquet, folders, globs; folders of "
+        "datasets.save_to_disk; OWNER/NAME[:SUBSET][@REVISION] on the Hub. Of a dataset with splits, train is read",
     )
     _add_output_arguments(parser)
     parser.add_argument(
@@ -50,7 +51,7 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--vocab_size", type=int, default=8192, metavar="N", help="tokens in all; default: 8192")
     parser.add_argument(
-        "--text_column", default="text", metavar="NAME", help="of .jsonl, .csv and .parquet; default: text"
+        "--text_column", default="text", metavar="NAME", help="of .jsonl, .csv, .parquet and datasets; default: text"
     )
     parser.add_argument(
         "--separator",
