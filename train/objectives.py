@@ -25,7 +25,7 @@ _HIDDEN, _RANDOM = 0.8, 0.1
 
 @dataclass(frozen=True)
 class RowCollator:
-    """Rows of equal length into a batch for `Trainer`."""
+    """Rows into a batch for `Trainer`: packed ones, or single documents of any length, padded on the right."""
 
     objective: str
     mask_probability: float
@@ -36,13 +36,17 @@ class RowCollator:
     special_ids: tuple[int, ...]
     vocab_size: int
     seed: int
+    pad_token_id: int | None = None  # None where rows are packed, and all of one length
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        ids = np.stack([row["input_ids"] for row in rows]).astype(np.int64)  # (B, T)
-        labels = np.where(ids == self.bos_token_id, IGNORED, ids)  # where a document starts is not for guessing
-        batch = {"position_ids": torch.from_numpy(document_positions(ids, self.bos_token_id))}
-        if self.cross_document_attention:
-            del batch["position_ids"]
+        ids = [row["input_ids"].astype(np.int64) for row in rows]
+        # Where a document starts is not for guessing.
+        labels = [np.where(row == self.bos_token_id, IGNORED, row) for row in ids]
+        batch: dict[str, Tensor] = {}
+        if self.pad_token_id is not None:
+            batch["attention_mask"] = _pad([np.ones_like(row) for row in ids], 0)
+        elif not self.cross_document_attention:
+            batch["position_ids"] = torch.from_numpy(document_positions(np.stack(ids), self.bos_token_id))
         masked = np.zeros(len(rows), dtype=bool)
         if self.objective != "causal":
             for index, row in enumerate(rows):
@@ -54,7 +58,7 @@ class RowCollator:
                     ids[index], labels[index] = self.mask(ids[index], draw)
         if self.objective == "hybrid":
             batch["masked_rows"] = torch.from_numpy(masked)
-        return {"input_ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels), **batch}
+        return {"input_ids": _pad(ids, self.pad_token_id or 0), "labels": _pad(labels, IGNORED), **batch}  # (B, T)
 
     def mask(self, ids: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         chosen = (draw.random(ids.shape) < self.mask_probability) & ~np.isin(ids, self.special_ids)
@@ -118,7 +122,7 @@ def sum_nats(
     return nats, tokens
 
 
-def _pad(rows: Sequence[np.ndarray], value: int, device: torch.device) -> Tensor:
+def _pad(rows: Sequence[np.ndarray], value: int, device: torch.device | str = "cpu") -> Tensor:
     tensors = [torch.from_numpy(row.astype(np.int64)) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value).to(device)
 

@@ -1,13 +1,24 @@
 """Rows of tokens: nothing lost, nothing twice, documents apart, and a cache that notices every change."""
 
 import os
+import shutil
 from pathlib import Path
 
 import datasets
 import numpy as np
 import pytest
 from greffe.tokenization import encode_documents, read_corpus, train_tokenizer
-from greffe.train.packing import PackedRows, cut_documents, fingerprint_corpus, is_validation, tokenize_corpus
+from greffe.tokenization.corpus import Corpus
+from greffe.tokenization.hub_dataset import HubDataset
+from greffe.train import packing
+from greffe.train.packing import (
+    PackedRows,
+    cut_documents,
+    encode_part,
+    fingerprint_corpus,
+    is_validation,
+    tokenize_corpus,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_text import make_documents
@@ -102,14 +113,46 @@ def test_any_change_is_another_name(corpus_file: Path, monkeypatch: pytest.Monke
     corpus_file.write_text("\n".join(TEXTS).replace("a", "o", 1), encoding="utf-8")
     os.utime(corpus_file, ns=(time, time))  # same size, same date, another text
     changed.add(name())
-    from greffe.train import packing
-
     code = tmp_path / "packing.py"
     code.write_text(Path(packing.__file__).read_text() + "\n# a change of the code\n")
     monkeypatch.setattr(packing, "__file__", str(code))
     changed.add(name())
     assert base not in changed
     assert len(changed) == 6
+
+
+def test_a_saved_dataset_is_named_by_its_rows(tmp_path: Path) -> None:
+    datasets.disable_progress_bars()
+
+    def name(rows: datasets.Dataset) -> str:
+        rows.save_to_disk(tmp_path / "saved")
+        found = fingerprint_corpus(read_corpus(tmp_path / "saved"), TOKENIZER)
+        assert found == fingerprint_corpus(read_corpus(tmp_path / "saved"), TOKENIZER)
+        shutil.rmtree(tmp_path / "saved")
+        return found
+
+    rows = datasets.Dataset.from_dict({"text": TEXTS})
+    changed = datasets.Dataset.from_dict({"text": [TEXTS[0][::-1], *TEXTS[1:]]})
+    other_state = rows.with_format("numpy")
+    assert name(rows) == name(other_state) != name(changed)
+
+
+def test_a_dataset_of_the_hub_is_named_by_its_commit() -> None:
+    datasets_of_the_hub = [
+        HubDataset("owner/name", revision="a" * 40), HubDataset("owner/name", revision="b" * 40),
+        HubDataset("owner/other", revision="a" * 40), HubDataset("owner/name", "fr", "a" * 40),
+    ]  # fmt: skip
+    assert len({fingerprint_corpus(Corpus([one]), TOKENIZER) for one in datasets_of_the_hub}) == 4
+
+
+@pytest.mark.parametrize(("documents", "characters"), [(7, 10**6), (1000, 300)])
+def test_documents_are_tokenised_in_batches_that_lose_none(
+    documents: int, characters: int, corpus_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "_BATCH_DOCUMENTS", documents)
+    monkeypatch.setattr(packing, "_BATCH_CHARACTERS", characters)
+    found = [row["input_ids"] for row in encode_part(read_corpus(corpus_file), TOKENIZER, 0.0, 0, "train")]
+    assert found == encode_documents(TOKENIZER, TEXTS)
 
 
 def test_a_corpus_that_is_all_validation_is_refused(tmp_path: Path) -> None:
