@@ -84,9 +84,12 @@ def remove_old_checkpoints(run_folder: Path, keep: int) -> None:
 
 def remove_leftovers(run_folder: Path) -> None:
     """What an interrupted write or removal left behind; nothing reads it."""
-    for pattern in (".checkpoint-*.partial", ".checkpoint-*.stale"):
+    for pattern in (".*.partial", ".checkpoint-*.stale"):
         for path in run_folder.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
 
 def _hash(path: Path) -> str:

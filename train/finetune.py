@@ -29,9 +29,9 @@ from .labelled_data import LabelledTexts, read_labelled
 from .labels import LabelSet, collect_labels, encode_labels
 from .metrics import make_compute_metrics
 from .overlap import remove_overlap
-from .run_folder import describe_base, describe_machine, open_run, write_record
+from .run_folder import describe_base, describe_machine, open_run, write_model
 from .splitting import split_validation
-from .stage_trainer import add_callbacks, announce, common_training_arguments, train
+from .stage_trainer import add_callbacks, announce, check_stage_arguments, common_training_arguments, train
 from .truncation import truncate_all
 
 # What the best epoch is chosen by, and whether more of it is better.
@@ -87,6 +87,7 @@ def fit(
 
 def check_arguments(arguments: FinetuneArguments) -> None:
     """Refuse, before any work, values that cannot be meant."""
+    check_stage_arguments(arguments)
     if not 0 < arguments.layerwise_lr_decay <= 1:
         raise ValueError(f"expected --layerwise_lr_decay in (0, 1], found {arguments.layerwise_lr_decay}")
     if arguments.lm_loss_weight < 0:
@@ -239,9 +240,8 @@ def finish(
         if hasattr(trainer.model, "lm_head"):
             del trainer.model.lm_head
         trainer.model.requires_grad_(True)
-        trainer.model.save_pretrained(folder)
-        trainer.processing_class.save_pretrained(folder)
-        write_record(folder, record)
+        write_model(folder, trainer.model, trainer.processing_class, record)
+        trainer.remove_best()
     trainer.accelerator.wait_for_everyone()
     return record
 

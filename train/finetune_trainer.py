@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from greffe.modeling.loss import linear_cross_entropy
+from greffe.tokenization.output_folder import sync
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -95,18 +96,20 @@ class FinetuneTrainer(StageTrainer):
             temporary = best.with_name(f".{best.name}.partial")
             weights = {name: value.contiguous() for name, value in self.model.state_dict().items()}
             save_file(weights, temporary, metadata={"metrics": json.dumps(metrics, default=str)})
+            sync(temporary)
             temporary.replace(best)
         return is_best
 
     def load_best(self) -> None:
-        """Go back to the best evaluation."""
+        """Go back to the best evaluation. Its file stays until the model is written: a run may be killed before."""
         best = Path(self.arguments.output) / BEST_WEIGHTS
         self.accelerator.wait_for_everyone()
         if best.exists():
             self.model.load_state_dict(load_file(best))
         self.accelerator.wait_for_everyone()
-        if self.is_world_process_zero():
-            best.unlink(missing_ok=True)
+
+    def remove_best(self) -> None:
+        (Path(self.arguments.output) / BEST_WEIGHTS).unlink(missing_ok=True)
 
 
 def depth_of(name: str, layers: int) -> int:
@@ -119,13 +122,13 @@ def depth_of(name: str, layers: int) -> int:
 
 
 class SaveAfterEvaluation(TrainerCallback):
-    """Moves the checkpoint of an epoch's last step behind the evaluation that follows it.
+    """Moves the checkpoint of the last step of an epoch, or of the run, behind the evaluation that follows it.
 
     A run that is killed between the two would otherwise go on with the next epoch, and never see how good this one was.
     """
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.epoch == int(state.epoch):
+        if state.epoch == int(state.epoch) or control.should_training_stop:
             control.should_save = False
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

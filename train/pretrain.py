@@ -19,13 +19,25 @@ from greffe.hub import resolve_model
 from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForMaskedLM
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer, read_corpus, save_tokenizer, train_tokenizer
+from greffe.tokenization.corpus import is_hub_name
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from .arguments import PretrainArguments
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
-from .packing import PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
-from .run_folder import RECORD, SETTINGS, describe_base, describe_machine, open_run, write_record
-from .stage_trainer import StageTrainer, add_callbacks, announce, common_training_arguments, train
+from .packing import DocumentRows, PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
+from .run_folder import RECORD, SETTINGS, describe_base, describe_machine, open_run, write_model
+from .stage_trainer import (
+    StageTrainer,
+    add_callbacks,
+    announce,
+    check_stage_arguments,
+    common_training_arguments,
+    train,
+)
+from .streaming import StreamedRows, stream_corpus
+
+# The steps of a streamed run that ends by the clock: more than there will be.
+_NO_LAST_STEP = 10**9
 
 
 def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
@@ -43,7 +55,8 @@ def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
         )
         with process.main_process_first():  # the others find the tokenizer and the cache
             tokenizer = prepare_tokenizer(arguments, corpus, folder)
-            documents = tokenize_corpus(corpus, tokenizer, arguments.validation_fraction, arguments.seed)
+            tokenize = stream_corpus if arguments.streaming else tokenize_corpus
+            documents = tokenize(corpus, tokenizer, arguments.validation_fraction, arguments.seed)
         set_seed(arguments.seed)
         model = prepare_model(arguments, tokenizer)
         use_cache = model.config.use_cache
@@ -69,14 +82,26 @@ def pretrain_once(arguments: PretrainArguments) -> dict[str, Any]:
 
 def check_arguments(arguments: PretrainArguments) -> None:
     """Refuse, before any work, values that cannot be meant."""
+    check_stage_arguments(arguments)
+    if arguments.early_stopping_patience is not None and not arguments.validation_fraction:
+        raise ValueError("expected --validation_fraction above 0 with --early_stopping_patience, found 0")
     for name in ("mask_probability", "masked_share", "validation_fraction"):
         if not 0 <= getattr(arguments, name) < 1:
             raise ValueError(f"expected --{name} in [0, 1), found {getattr(arguments, name)}")
-    for name in ("block_size", "per_device_train_batch_size", "per_device_eval_batch_size", "eval_steps", "save_steps"):
+    for name in ("block_size", "shuffle_buffer", "eval_steps", "save_steps"):
         if getattr(arguments, name) < (2 if name == "block_size" else 1):
             raise ValueError(
                 f"expected --{name} above {1 if name == 'block_size' else 0}, found {getattr(arguments, name)}"
             )
+    if arguments.streaming and arguments.max_steps <= 0 and arguments.max_minutes is None:
+        raise ValueError(
+            "expected --max_steps or --max_minutes with --streaming, found neither; pass one, since nobody knows how "
+            "long the corpus is before it is read"
+        )
+    if arguments.cross_document_attention and not arguments.packing:
+        raise ValueError(
+            "expected packed rows with --cross_document_attention, found --no_packing: no row has two documents"
+        )
     if arguments.model is not None:
         read_config(arguments.model)
 
@@ -188,7 +213,7 @@ class PretrainTrainer(StageTrainer):
 class NewMasks(TrainerCallback):
     """Tells the rows which epoch it is; the library's loader does so with one process, but not with several."""
 
-    def __init__(self, rows: PackedRows):
+    def __init__(self, rows: PackedRows | DocumentRows):
         self.rows = rows
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -198,12 +223,9 @@ class NewMasks(TrainerCallback):
 def make_trainer(
     arguments: PretrainArguments, model: Any, tokenizer: Any, documents: TokenizedCorpus, folder: Path
 ) -> PretrainTrainer:
-    rows = PackedRows(documents.train, arguments.block_size)
-    announce(
-        f"{len(documents.train):,} documents to train on, {rows.total_tokens:,} tokens in {len(rows):,} rows of "
-        f"{rows.block_size} ({rows.dropped_tokens} tokens of the last row dropped); "
-        f"{len(documents.validation):,} documents for validation"
-    )
+    options = training_arguments(arguments, folder, evaluate=len(documents.validation) > 0)
+    rows = make_rows(arguments, documents, options)
+    announce(f"{rows}; {len(documents.validation):,} documents for validation")
     collator = RowCollator(
         objective=arguments.objective,
         mask_probability=arguments.mask_probability,
@@ -214,25 +236,48 @@ def make_trainer(
         special_ids=tuple(tokenizer.all_special_ids),
         vocab_size=len(tokenizer),
         seed=arguments.seed,
+        pad_token_id=None if arguments.packing else tokenizer.pad_token_id,
     )
     if arguments.objective != "causal" and tokenizer.mask_token_id is None:
         raise ValueError(f"expected a tokenizer with a mask token for --objective {arguments.objective}, found none")
-    options = training_arguments(arguments, folder, evaluate=len(documents.validation) > 0)
+    if not arguments.packing and tokenizer.pad_token_id is None:
+        raise ValueError("expected a tokenizer with a padding token for --no_packing, found none")
     trainer = PretrainTrainer(
         model, options, data_collator=collator, train_dataset=rows, arguments=arguments, documents=documents,
         eval_dataset=rows, processing_class=tokenizer,
     )  # fmt: skip
-    trainer.add_callback(NewMasks(rows))
-    add_callbacks(trainer, arguments, ("tokens", rows.block_size))
+    if not isinstance(rows, StreamedRows):
+        trainer.add_callback(NewMasks(rows))
+    add_callbacks(trainer, arguments, ("tokens", rows.tokens_per_row) if rows.tokens_per_row else ("rows", 1))
     return trainer
+
+
+def make_rows(
+    arguments: PretrainArguments, documents: TokenizedCorpus, options: TrainingArguments
+) -> PackedRows | DocumentRows | StreamedRows:
+    if not arguments.streaming:
+        return (PackedRows if arguments.packing else DocumentRows)(documents.train, arguments.block_size)
+    rows_a_step = options.train_batch_size * options.gradient_accumulation_steps * options.world_size
+    return StreamedRows(
+        documents.train,
+        arguments.block_size,
+        length=rows_a_step * (arguments.max_steps if arguments.max_steps > 0 else _NO_LAST_STEP),
+        packing=arguments.packing,
+        buffer_size=arguments.shuffle_buffer,
+        seed=arguments.seed,
+    )
 
 
 def training_arguments(arguments: PretrainArguments, folder: Path, evaluate: bool) -> TrainingArguments:
     """The options of `Trainer` for this stage."""
     timed = arguments.max_minutes is not None
+    epochs = 10_000 if timed and arguments.max_steps <= 0 else arguments.num_train_epochs
     return TrainingArguments(
         **common_training_arguments(arguments, folder),
-        num_train_epochs=10_000 if timed and arguments.max_steps <= 0 else arguments.num_train_epochs,
+        num_train_epochs=1 if arguments.streaming else epochs,  # to the library, a stream is one epoch
+        # Each process reads the whole stream and takes its rows: batches that one sends to all must be of one length.
+        accelerator_config={"dispatch_batches": False},
+        include_num_input_tokens_seen="all" if arguments.packing else "non_padding",
         eval_strategy="steps" if evaluate else "no",
         eval_steps=arguments.eval_steps,
         save_strategy="steps",
@@ -252,23 +297,22 @@ def finish(
         "arguments": asdict(arguments),
         "data": {
             "fingerprint": documents.fingerprint,
-            "documents": len(documents.train),
+            "documents": trainer.train_dataset.documents,
             "validation_documents": len(documents.validation),
             "tokens": trainer.train_dataset.total_tokens,
             "dropped_tokens": trainer.train_dataset.dropped_tokens,
         },
-        "datasets": [Path(path).name for path in arguments.corpus],
+        "datasets": [path if is_hub_name(path) else Path(path).name for path in arguments.corpus],
         "base_model": None if arguments.model is None else describe_base(Path(arguments.model)),
         "steps": trainer.state.global_step,
+        "tokens_seen": trainer.state.num_input_tokens_seen,
         "seconds": round(trainer.seconds, 1),
         "evaluations": read_evaluations(trainer),
         "metrics": trainer.measure(),
         "machine": describe_machine(),
     }
     if trainer.is_world_process_zero():
-        trainer.model.save_pretrained(folder)
-        trainer.processing_class.save_pretrained(folder)
-        write_record(folder, record)
+        write_model(folder, trainer.model, trainer.processing_class, record)
     trainer.accelerator.wait_for_everyone()
     return record
 

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from greffe.hub.cards import CARD, is_replaceable, make_card
+from greffe.tokenization.output_folder import sync
 
 from .arguments import StageArguments
 from .checkpoints import latest_complete_checkpoint, list_checkpoints, remove_leftovers
+from .full_disk import explain_full_disk
 
 SETTINGS = "settings.json"  # of the run, written before its first step
 RECORD = "greffe.json"  # of the finished model: what made it, from what, with which result
@@ -35,10 +38,11 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
     is_new = not folder.exists() or not any(folder.iterdir())
     with _hold(folder):
         try:
-            _check_content(folder, arguments)
-            remove_leftovers(folder)
-            write_json(folder / SETTINGS, asdict(arguments))
-            yield folder
+            with explain_full_disk(folder):
+                _check_content(folder, arguments)
+                remove_leftovers(folder)
+                write_json(folder / SETTINGS, asdict(arguments))
+                yield folder
         except BaseException:
             if is_new and not list_checkpoints(folder):  # nothing to continue from: as if it had not been started
                 shutil.rmtree(folder, ignore_errors=True)
@@ -114,9 +118,29 @@ def find_checkpoint(folder: Path, resume: bool) -> tuple[Path | None, list[str]]
     return checkpoint, [*skipped, taken]
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
-    """The last file of a run: where it stands, the model is whole."""
-    write_json(folder / RECORD, {**record, "versions": describe_versions()})
+def write_model(folder: Path, model: Any, tokenizer: Any, record: dict[str, Any]) -> None:
+    """The end of a run: the model, its tokenizer, its card and its record.
+
+    All is written aside and synced before the first file gets its place. The configuration, without which a folder is
+    no model, comes next to last, and the record last: where it stands, the model is whole.
+    """
+    partial = folder / ".model.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        write_json(partial / RECORD, {**record, "versions": describe_versions()})
+        if not (folder / CARD).exists() or is_replaceable(folder / CARD):
+            files = {path.name: path for path in partial.iterdir()}
+            (partial / CARD).write_text(make_card(folder.resolve().name, files, in_hub=False), encoding="utf-8")
+        for path in [*partial.iterdir(), partial]:
+            sync(path)
+        last = ("config.json", RECORD)
+        for path in sorted(partial.iterdir(), key=lambda path: last.index(path.name) if path.name in last else -1):
+            path.replace(folder / path.name)
+        sync(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def describe_versions() -> dict[str, str]:
@@ -164,5 +188,5 @@ __all__ = [
     "hold_folder",
     "open_run",
     "write_json",
-    "write_record",
+    "write_model",
 ]

@@ -5,11 +5,10 @@ What differs from `transformers.Trainer` is listed in its methods; training itse
 
 from __future__ import annotations
 
-import errno
+import json
 import math
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -19,13 +18,19 @@ from typing import Any
 
 import torch
 from torch.utils.data import Sampler
-from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
+from transformers.integrations import TensorBoardCallback, is_tensorboard_available
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from .arguments import StageArguments
 from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints
+from .full_disk import explain_full_disk
 from .run_folder import find_checkpoint
+from .stopping import EarlyStopping, Stopped, StopSignals, TimeLimit, timed_schedule
+
+LOGS = "logs"  # of TensorBoard
+_SECONDS = "seconds.json"  # of a checkpoint: the time that it took to get there
 
 
 class StageTrainer(Trainer):
@@ -41,32 +46,41 @@ class StageTrainer(Trainer):
         super().__init__(*positional, **keywords)
         self.arguments = arguments
         self.time_limit: TimeLimit | None = None
-        self.seconds = 0.0  # that training took, in this process
+        self.signals = StopSignals()
+        self.add_callback(self.signals)
+        self.started = time.monotonic()  # or when it would have, had the run never been interrupted
+        self.seconds = 0.0  # that training took
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Let the library write aside, then publish. Every process writes its own random state."""
         run_folder, step = Path(self.arguments.output), self.state.global_step
         partial = partial_folder(run_folder, step)
-        if self.is_world_process_zero():
-            shutil.rmtree(partial, ignore_errors=True)
-            (partial / "run").mkdir(parents=True)
-        self.accelerator.wait_for_everyone()
+        written = partial / "run" / f"checkpoint-{step}"
         try:
-            self.args.output_dir = str(partial / "run")
-            super()._save_checkpoint(model, trial)
-        except Exception as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise _explain_write_error(error, run_folder) from error
+            with explain_full_disk(run_folder):
+                if self.is_world_process_zero():
+                    shutil.rmtree(partial, ignore_errors=True)
+                    written.mkdir(parents=True)
+                    (written / _SECONDS).write_text(json.dumps(time.monotonic() - self.started))
+                self.accelerator.wait_for_everyone()
+                self.args.output_dir = str(partial / "run")
+                super()._save_checkpoint(model, trial)
+                self.accelerator.wait_for_everyone()
+                if self.is_world_process_zero():
+                    (written / "training_args.bin").unlink(missing_ok=True)  # a pickle; settings.json says the same
+                    publish_checkpoint(written, run_folder, step)
         finally:
             self.args.output_dir = str(run_folder)
-        self.accelerator.wait_for_everyone()
+            if self.is_world_process_zero():
+                shutil.rmtree(partial, ignore_errors=True)
         if self.is_world_process_zero():
-            written = partial / "run" / f"checkpoint-{step}"
-            (written / "training_args.bin").unlink(missing_ok=True)  # a pickle that nothing needs: see settings.json
-            publish_checkpoint(written, run_folder, step)
-            shutil.rmtree(partial, ignore_errors=True)
             remove_old_checkpoints(run_folder, self.arguments.save_total_limit)
         self.accelerator.wait_for_everyone()
+
+    def restore(self, checkpoint: Path) -> None:
+        """What a run had at its last checkpoint, without training."""
+        self._load_from_checkpoint(str(checkpoint))
+        self.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
 
     def _get_train_sampler(self, train_dataset: Any = None) -> EpochSampler:
         options = self.args
@@ -93,6 +107,16 @@ class StageTrainer(Trainer):
                 "lower --learning_rate, or look at that text"
             )
         return loss
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        """Checked before the weights move: a checkpoint of what such gradients make of them could not be used."""
+        norm = super()._get_grad_norm(model, grad_norm)
+        if not math.isfinite(norm):
+            raise FloatingPointError(
+                f"expected finite gradients, found a norm of {float(norm)} at step {self.state.global_step + 1}; lower "
+                "--learning_rate"
+            )
+        return norm
 
 
 class EpochSampler(Sampler[int]):
@@ -122,31 +146,54 @@ class EpochSampler(Sampler[int]):
         return islice(cycle(order), len(self))
 
 
-def _explain_write_error(error: Exception, folder: Path) -> Exception:
-    """A full disk has as many messages as there are libraries that write; make them one."""
-    text = str(error)
-    full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in text or "PytorchStreamWriter" in text
-    if full or shutil.disk_usage(folder).free < 1 << 20:
-        return OSError(errno.ENOSPC, f"the disk of {folder} is full; free some room and continue with --resume")
-    return error
-
-
 def train(trainer: StageTrainer, resume: bool, remedy: str = "continue with --resume") -> None:
     """Train, continuing from the newest complete checkpoint if asked; a signal ends it with a checkpoint and a line."""
     checkpoint, lines = find_checkpoint(Path(trainer.arguments.output), resume)
     for line in lines:
         announce(line)
-    signals = StopSignals()
-    trainer.add_callback(signals)
-    start = time.monotonic()
+    before = 0.0 if checkpoint is None else float(json.loads((checkpoint / _SECONDS).read_text()))
+    trainer.started = time.monotonic() - before
+    if trainer.time_limit is not None:
+        trainer.time_limit.start(before)
     try:
-        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        if checkpoint is not None and was_last(checkpoint):
+            trainer.restore(checkpoint)
+        else:
+            with trainer.signals.heard():
+                trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    except Stopped:
+        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)  # the bar and the logs end
+        received = trainer.signals.agreed
+        if received is None:
+            raise
+        announce(f"stopped by {received.name} after step {trainer.state.global_step}; {remedy}")
+        raise SystemExit(128 + received) from None
     finally:
-        signals.restore()
-        trainer.seconds = time.monotonic() - start
-    if signals.received is not None:
-        announce(f"stopped by {signals.received.name} after step {trainer.state.global_step}; {remedy}")
-        raise SystemExit(128 + signals.received)
+        trainer.seconds = time.monotonic() - trainer.started
+
+
+def was_last(checkpoint: Path) -> bool:
+    """Whether training was over when it was written. The library would take one more step from there."""
+    state = json.loads((checkpoint / "trainer_state.json").read_text())
+    return bool(state["stateful_callbacks"]["TrainerControl"]["args"]["should_training_stop"])
+
+
+def check_stage_arguments(arguments: StageArguments) -> None:
+    """Refuse, before any work, values of the options of both stages that cannot be meant."""
+    counts = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps")
+    for name in (*counts, "save_total_limit", "early_stopping_patience", "max_minutes"):
+        value = getattr(arguments, name)
+        if value is not None and value <= 0:
+            raise ValueError(f"expected --{name} above 0, found {value}")
+    if arguments.max_minutes is not None:
+        warmup = getattr(arguments, "warmup_steps", 0)
+        if warmup >= 1:
+            raise ValueError(f"expected --warmup_steps below 1, a share, with --max_minutes, found {warmup}")
+        timed_schedule(arguments.lr_scheduler_type, 0, 0)
+    if arguments.tensorboard and not is_tensorboard_available():
+        raise ImportError(
+            "expected the package tensorboard for --tensorboard, found none; pip install greffe[tensorboard]"
+        )
 
 
 def common_training_arguments(arguments: Any, folder: Path) -> dict[str, Any]:
@@ -167,65 +214,29 @@ def common_training_arguments(arguments: Any, folder: Path) -> dict[str, Any]:
         "use_cpu": not gpu,
         "dataloader_pin_memory": gpu,
         "remove_unused_columns": False,
-        "report_to": ["tensorboard"] if arguments.tensorboard else "none",
+        "report_to": "none",
+        "restore_callback_states_from_checkpoint": True,  # how long early stopping has waited
     }
 
 
 def add_callbacks(
     trainer: StageTrainer, arguments: StageArguments, unit: tuple[str, int], progress: TrainerCallback | None = None
 ) -> None:
-    """The progress bar, early stopping and the time limit. `unit` is what a row counts for, and how much of it."""
+    """The bar, the logs, early stopping, the time limit. `unit` is what a row counts for, and how much of it."""
     for callback in (ProgressCallback, PrinterCallback):
         trainer.remove_callback(callback)
     options = trainer.args
     rows = options.train_batch_size * options.gradient_accumulation_steps * options.world_size
-    trainer.add_callback(progress or Throughput(unit[0], rows * unit[1], arguments.max_minutes))
-    if arguments.early_stopping_patience is not None:
-        trainer.add_callback(EarlyStoppingCallback(arguments.early_stopping_patience))
     if arguments.max_minutes is not None:
         trainer.time_limit = TimeLimit(arguments.max_minutes)
         trainer.add_callback(trainer.time_limit)
-
-
-class StopSignals(TrainerCallback):
-    """SIGTERM and Ctrl-C end the run after the step under way, with a checkpoint. A second one ends it at once."""
-
-    def __init__(self) -> None:
-        self.received: signal.Signals | None = None
-        self._previous = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def _receive(self, number: int, frame: Any) -> None:
-        if self.received is not None:
-            self.restore()
-            os.kill(os.getpid(), number)
-        self.received = signal.Signals(number)
-
-    def restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.received is not None:
-            control.should_save = control.should_training_stop = True
-
-
-class TimeLimit(TrainerCallback):
-    """Ends the run after so many minutes; `progress` tells the share that has passed."""
-
-    def __init__(self, max_minutes: float):
-        self.limit = max_minutes * 60
-        self._start: float | None = None
-
-    @property
-    def progress(self) -> float:
-        return 0.0 if self._start is None else min(1.0, (time.monotonic() - self._start) / self.limit)
-
-    def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        self._start = time.monotonic()
-
-    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.progress >= 1:
-            control.should_save = control.should_evaluate = control.should_training_stop = True
+    trainer.add_callback(progress or Throughput(unit[0], rows * unit[1], trainer.time_limit))
+    if arguments.early_stopping_patience is not None:
+        trainer.add_callback(EarlyStopping(arguments.early_stopping_patience))
+    if arguments.tensorboard:
+        logs = TensorBoardCallback()
+        logs.logging_dir = str(Path(arguments.output) / LOGS)
+        trainer.add_callback(logs)
 
 
 class Throughput(ProgressCallback):
@@ -234,16 +245,17 @@ class Throughput(ProgressCallback):
     Of a run that ends by the clock nobody knows the number of steps: its bar counts seconds.
     """
 
-    def __init__(self, unit: str, per_step: int, max_minutes: float | None = None):
+    def __init__(self, unit: str, per_step: int, time_limit: TimeLimit | None = None):
         super().__init__()
-        self.unit, self.per_step, self.max_minutes = unit, per_step, max_minutes
+        self.unit, self.per_step, self.time_limit = unit, per_step, time_limit
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         super().on_train_begin(args, state, control, **kwargs)
         self._begin = (time.monotonic(), state.global_step)
-        if self.training_bar is not None and self.max_minutes is not None:
+        if self.training_bar is not None and self.time_limit is not None:
             self.training_bar.bar_format = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
-            self.training_bar.reset(total=round(self.max_minutes * 60))
+            self.training_bar.reset(total=round(self.time_limit.limit))
+            self.training_bar.initial = self.training_bar.n = round(self.time_limit.progress * self.time_limit.limit)
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         if self.training_bar is None:
@@ -251,12 +263,12 @@ class Throughput(ProgressCallback):
         start, first_step = self._begin
         seconds, steps = time.monotonic() - start, state.global_step - first_step
         rate = f"{steps * self.per_step / max(seconds, 1e-9):,.0f} {self.unit}/s"
-        if self.max_minutes is None:
+        if self.time_limit is None:
             super().on_step_end(args, state, control, **kwargs)
             self.training_bar.set_postfix_str(rate, refresh=False)
         else:
             self.training_bar.set_postfix_str(f"step {state.global_step:,}, {rate}", refresh=False)
-            self.training_bar.update(min(seconds, self.training_bar.total) - self.training_bar.n)
+            self.training_bar.update(self.time_limit.progress * self.time_limit.limit - self.training_bar.n)
 
 
 def native_bf16() -> bool:
@@ -264,20 +276,7 @@ def native_bf16() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def timed_schedule(name: str, warmup: float, progress: float) -> float:
-    """The factor of the learning rate at a share of the run, for runs whose number of steps is not known."""
-    if warmup and progress < warmup:
-        return progress / warmup
-    rest = (progress - warmup) / max(1e-9, 1 - warmup)
-    if name == "cosine":
-        return 0.5 * (1 + math.cos(math.pi * rest))
-    if name == "linear":
-        return 1 - rest
-    if name in ("constant", "constant_with_warmup"):
-        return 1.0
-    raise ValueError(f"expected lr_scheduler_type cosine, linear or constant with max_minutes, found {name!r}")
-
-
 def announce(line: str) -> None:
-    """A line for the person who watches, beside the progress bar."""
-    print(line, file=sys.stderr, flush=True)
+    """A line for the person who watches, beside the progress bar; of several processes the first one speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        print(line, file=sys.stderr, flush=True)
