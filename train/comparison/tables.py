@@ -115,7 +115,7 @@ def explain_differences(statistics: Results) -> str:
     else:
         covered = (
             "The interval covers both the choice of the seeds and that of the test texts, which are drawn again "
-            "together (bootstrap, 10,000 draws); with few seeds it is somewhat too narrow."
+            "together (bootstrap, 10,000 draws)."
         )
     return (
         f"Points of test accuracy on the same texts and seeds. {covered} p covers the test texts alone: how often a "
@@ -182,7 +182,7 @@ def tabulate_parameters(results: Results) -> Table:
     total = sum(parts.values())
     rows = [[name, f"{number:,}", percent(number / total)] for name, number in parts.items()]
     rows.append(["total", f"{total:,}", "100 %"])
-    return Table("Where the parameters are", ["part", "parameters", "share"], rows, "", "lrr")
+    return Table("The parameters in numbers", ["part", "parameters", "share"], rows, "", "lrr")
 
 
 def tabulate_model(results: Results) -> Table:

@@ -76,6 +76,8 @@ def _say_main(results: dict[str, Any], statistics: dict[str, Any], main: dict[st
     if tfidf is None:
         return f"{start}{_say_scratch(main)}."
     link = _LINKS.get((direction(main), direction(tfidf)), ", but")
+    if not direction(main):  # another subject than pre-training
+        link += " the pre-trained model"
     return f"{start}{_say_scratch(main)}{link} {_say_tfidf(tfidf)}."
 
 
