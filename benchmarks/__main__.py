@@ -1,14 +1,33 @@
-"""Run every benchmark, one after the other."""
+"""Every benchmark, one after the other, and what was reached of the targets. `make bench` runs this."""
 
 from __future__ import annotations
 
-import runpy
-import sys
+import importlib
+import time
 
-BENCHMARKS = ("loss",)
+from .command_line import finish, measure, parse_options, prepare_environment, print_machine
+from .report import Case
+from .rounds import run_apart
+from .targets import print_targets
+
+BENCHMARKS = ("ceiling", "loss", "pretrain", "finetune", "classify", "generate", "startup", "prepare", "growth")
+
+
+def main() -> None:
+    options = parse_options(__doc__)
+    prepare_environment(options.threads)
+    machine = run_apart("report.describe_machine")
+    print_machine(machine)
+    cases: list[Case] = []
+    start = time.monotonic()
+    for number, name in enumerate(BENCHMARKS, 1):
+        minutes = (time.monotonic() - start) / 60
+        print(f"\n== {name} ({number} of {len(BENCHMARKS)}, after {minutes:.0f} min)", flush=True)
+        for case in measure(importlib.import_module(f"benchmarks.{name}").run, options):
+            cases.append(case)
+            finish(cases, machine, options)  # what is measured is kept, whatever comes
+    print_targets(cases)
+
 
 if __name__ == "__main__":
-    for name in BENCHMARKS:
-        sys.argv[0] = f"benchmarks.{name}"
-        print(f"== {name}", flush=True)
-        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+    main()
