@@ -31,7 +31,7 @@ def serve(
     except ImportError as error:
         raise ImportError(f"serving needs {error.name}, which is not installed: pip install greffe[hub]") from error
 
-    listener = _listen(host, port)
+    listener = listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     made = secrets.token_urlsafe(24) if token is None and not insecure_writes else None
     _print_usage(hub, address, made, insecure_writes)
@@ -40,13 +40,13 @@ def serve(
         token or made,
         insecure_writes=insecure_writes,
         allow_pickle=allow_pickle,
-        hosts={"localhost", "127.0.0.1", "::1", host} if _is_loopback(host) else None,
+        hosts={"localhost", "127.0.0.1", "::1", host} if is_loopback(host) else None,
     )
     config = uvicorn.Config(app, log_level="warning", server_header=False, lifespan="off", timeout_keep_alive=30)
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise ValueError(f"expected a port from 0 to 65535, found {port}")
     try:
@@ -59,7 +59,7 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -76,4 +76,4 @@ def _print_usage(hub: LocalHub, address: str, made_token: str | None, insecure_w
     print("  stop with Ctrl-C", flush=True)
 
 
-__all__ = ["serve"]
+__all__ = ["is_loopback", "listen", "serve"]
