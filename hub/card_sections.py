@@ -137,7 +137,7 @@ def tell_data(making: Mapping[str, Any]) -> str:
 def _count_rows(data: Mapping[str, Any]) -> list[str]:
     used, lines = _dict(data.get("rows")), []
     for part in _dicts(data.get("parts")):
-        rows = used.get(part.get("name"), part.get("rows"))
+        rows = used.get(str(part.get("name")), part.get("rows"))
         if _is_number(rows):
             notes = [
                 f"{part[name]:,} {words}"

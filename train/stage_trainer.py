@@ -161,10 +161,10 @@ def train(trainer: StageTrainer, resume: bool, remedy: str = "continue with --re
         else:
             with trainer.signals.heard():
                 trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    except Stopped:
+    except BaseException as error:
         trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)  # the bar and the logs end
         received = trainer.signals.agreed
-        if received is None:
+        if not isinstance(error, Stopped) or received is None:
             raise
         announce(f"stopped by {received.name} after step {trainer.state.global_step}; {remedy}")
         raise SystemExit(128 + received) from None
@@ -254,8 +254,8 @@ class Throughput(ProgressCallback):
         self._begin = (time.monotonic(), state.global_step)
         if self.training_bar is not None and self.time_limit is not None:
             self.training_bar.bar_format = "{percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
-            self.training_bar.reset(total=round(self.time_limit.limit))
-            self.training_bar.initial = self.training_bar.n = round(self.time_limit.progress * self.time_limit.limit)
+            self.training_bar.reset(total=self.time_limit.limit)
+            self.training_bar.initial = self.training_bar.n = self.time_limit.progress * self.time_limit.limit
 
     def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         if self.training_bar is None:
@@ -269,6 +269,10 @@ class Throughput(ProgressCallback):
         else:
             self.training_bar.set_postfix_str(f"step {state.global_step:,}, {rate}", refresh=False)
             self.training_bar.update(self.time_limit.progress * self.time_limit.limit - self.training_bar.n)
+
+    def on_train_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.training_bar is not None:  # else training ended before it began
+            super().on_train_end(args, state, control, **kwargs)
 
 
 def native_bf16() -> bool:
