@@ -14,15 +14,16 @@ BENCHMARKS = ("ceiling", "loss", "pretrain", "finetune", "classify", "generate",
 
 
 def main() -> None:
-    options = parse_options(__doc__)
+    options = parse_options(__doc__, BENCHMARKS)
     prepare_environment(options.threads)
     machine = run_apart("report.describe_machine")
     print_machine(machine)
     cases: list[Case] = []
     start = time.monotonic()
-    for number, name in enumerate(BENCHMARKS, 1):
+    names = options.names or BENCHMARKS
+    for number, name in enumerate(names, 1):
         minutes = (time.monotonic() - start) / 60
-        print(f"\n== {name} ({number} of {len(BENCHMARKS)}, after {minutes:.0f} min)", flush=True)
+        print(f"\n== {name} ({number} of {len(names)}, after {minutes:.0f} min)", flush=True)
         for case in measure(importlib.import_module(f"benchmarks.{name}").run, options):
             cases.append(case)
             finish(cases, machine, options)  # what is measured is kept, whatever comes

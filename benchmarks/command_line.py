@@ -23,6 +23,7 @@ _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRA
 
 @dataclass(frozen=True)
 class Options:
+    names: list[str]  # of benchmarks, where several can be run
     quick: bool
     json: Path | None
     corpus: list[str] | None
@@ -42,8 +43,11 @@ class Options:
         return [SIZES[name] for name in self.sizes or names]
 
 
-def parse_options(description: str | None, argv: Sequence[str] | None = None) -> Options:
+def parse_options(description: str | None, benchmarks: Sequence[str] = ()) -> Options:
+    """The options of a command line; with `benchmarks`, also which of them to run."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if benchmarks:
+        parser.add_argument("names", nargs="*", metavar="NAME", help=f"among {', '.join(benchmarks)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="less of everything: to see that it runs, not to quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all values there too")
     parser.add_argument("--corpus", nargs="+", metavar="FILE", help="real text to work on; without it, invented text")
@@ -52,7 +56,10 @@ def parse_options(description: str | None, argv: Sequence[str] | None = None) ->
     parser.add_argument("--rounds", type=int, metavar="N", help="how many times each contender has its turn")
     parser.add_argument("--threads", type=int, metavar="N", help="of each contender (default: one for each core)")
     parser.add_argument("--compile", action="store_true", help="also measure the minimal loop under torch.compile")
-    options = Options(**vars(parser.parse_args(argv)))
+    options = Options(**{"names": [], **vars(parser.parse_args())})
+    unknown = [name for name in options.names if name not in benchmarks]
+    if unknown:
+        parser.error(f"expected benchmarks among {', '.join(benchmarks)}, found {', '.join(unknown)}")
     for name in ("rounds", "threads"):
         value = getattr(options, name)
         if value is not None and value < 1:

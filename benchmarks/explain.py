@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=64, metavar="N", help="of integrated gradients; default: 64")
     options = parser.parse_args()
     classifier = load_classifier(options.model)
-    windows = open_source([options.file], "text", "strict", sys.stdin).windows()
+    windows = open_source([options.file], "text", "strict", sys.stdin.buffer).windows()
     texts = [text for window in windows for text in window.texts]
     texts = texts[:: max(1, len(texts) // options.texts)][: options.texts]
 

@@ -15,4 +15,4 @@ import torch._dynamo  # which the first step of any optimiser imports
 import transformers.models.gpt2.modeling_gpt2
 import transformers.pipelines.text_classification
 
-from . import ceiling, gpt2, loss, nanogpt, ours, reference, tfidf
+from . import gpt2, nanogpt, ours, reference, tfidf

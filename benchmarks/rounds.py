@@ -139,14 +139,16 @@ def _call(name: str, *arguments: Any) -> Any:
     return getattr(importlib.import_module(f"benchmarks.{module}"), function)(*arguments)
 
 
-def alternate_commands(commands: Mapping[str, Sequence[str | Path]], *, rounds: int) -> dict[str, Measured]:
-    """Run each command in each round; values are seconds. The first run of each, which fills disk caches, is free."""
+def alternate_commands(
+    commands: Mapping[str, Sequence[str | Path]], *, rounds: int, warm_up: bool
+) -> dict[str, Measured]:
+    """Run each command in each round; values are seconds. A first run of each, to fill disk caches, is not counted."""
     measured = {name: Measured([]) for name in commands}
-    for number in tqdm(range(1 + rounds), desc="rounds", leave=False, disable=None):
+    for number in tqdm(range(warm_up + rounds), desc="rounds", leave=False, disable=None):
         for name, command in commands.items():
             start = time.perf_counter()
             run_command(command)
-            if number:
+            if number >= warm_up:
                 measured[name].values.append(time.perf_counter() - start)
     return measured
 

@@ -30,14 +30,14 @@ print(pipeline("text-classification", model=sys.argv[1])(sys.argv[2]))
 
 
 def run(options: Options, folder: Path) -> Iterator[Case]:
-    rounds = options.rounds or options.pick(5, 1)
+    rounds, warm_up = options.rounds or options.pick(5, 1), not options.quick
     python, binaries = sys.executable, Path(sys.executable).parent
     helps = {
         "greffe": [binaries / "greffe", "--help"],
         "transformers --help": [binaries / "transformers", "--help"],
         "python alone": [python, "-c", "pass"],
     }
-    yield Case("startup", "help", "s", alternate_commands(helps, rounds=rounds), less_is_better=True)
+    yield Case("startup", "help", "s", alternate_commands(helps, rounds=rounds, warm_up=warm_up), less_is_better=True)
 
     write_corpus(folder, 1, options.corpus)
     for size in options.choose_sizes("small"):
@@ -48,7 +48,7 @@ def run(options: Options, folder: Path) -> Iterator[Case]:
             "gpt-2, pipeline": [python, "-c", _GPT2, theirs, _TEXT],
             "import torch": [python, "-c", "import torch"],
         }
-        measured = alternate_commands(predictions, rounds=rounds)
+        measured = alternate_commands(predictions, rounds=rounds, warm_up=warm_up)
         yield Case("startup", f"first prediction, {size.name}", "s", measured, less_is_better=True)
 
 

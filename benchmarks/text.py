@@ -44,7 +44,8 @@ def invent_labelled(number: int, seed: int = 1) -> list[tuple[str, str]]:
 
 def _draw_texts(number: int, seed: int) -> list[list[str]]:
     draw = np.random.default_rng(seed)
-    lengths = np.clip(draw.lognormal(math.log(MEDIAN_LENGTH), LENGTH_SIGMA, number), _SHORTEST, _LONGEST).astype(int)
+    drawn = draw.lognormal(math.log(MEDIAN_LENGTH), LENGTH_SIGMA, number)
+    lengths = np.rint(np.clip(drawn, _SHORTEST, _LONGEST)).astype(int)
     shares = np.cumsum(1 / (np.arange(_VOCABULARY) + 2.7))
     ranks = np.searchsorted(shares / shares[-1], draw.random(lengths.sum()))
     words = _words()[ranks]
