@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -42,7 +43,7 @@ def make_markdown(
         f"**{escape_markdown(verdict.headline)}**",
         "\n".join(f"- {escape_markdown(note)}" for note in [*verdict.warnings, *verdict.notes]),
         *map(_section, tables),
-        *map(_figure, drawings),
+        *_figures(drawings),
         _data(results),
         *map(_section, facts),
     ]
@@ -60,9 +61,13 @@ def _section(table: Table) -> str:
     return f"## {table.title}\n\n{grid}{note}"
 
 
-def _figure(drawing: Drawing) -> str:
-    alt = escape_markdown(drawing.description).replace("[", "(").replace("]", ")")
-    return f"## {drawing.title}\n\n![{alt}](figures/{drawing.name}.png)\n\n{escape_markdown(drawing.reading)}"
+def _figures(drawings: list[Drawing]) -> list[str]:
+    sections = []
+    for title, group in itertools.groupby(drawings, lambda drawing: drawing.title):
+        parts = list(group)
+        images = [f"![{escape_markdown(part.description)}](figures/{part.name}.png)" for part in parts]
+        sections.append("\n\n".join([f"## {title}", *images, escape_markdown(parts[0].reading)]))
+    return sections
 
 
 def _data(results: dict[str, Any]) -> str:

@@ -6,6 +6,8 @@ script run and nothing be fetched.
 
 from __future__ import annotations
 
+import itertools
+import re
 from html import escape
 from typing import Any
 
@@ -22,7 +24,6 @@ from .tables import (
     tabulate_differences,
     tabulate_epochs,
     tabulate_model,
-    tabulate_parameters,
     tabulate_settings,
     tabulate_times,
     tabulate_versions,
@@ -41,15 +42,18 @@ def make_page(results: dict[str, Any], statistics: dict[str, Any], verdict: Verd
             f"<h1>{_TITLE}</h1>",
             _verdict(verdict),
             _key_numbers(results, statistics),
-            _figures(drawings),
+            _figures([drawing for drawing in drawings if drawing.name != "parameters"]),
             _section(tabulate_accuracy(results, statistics), strong=name_method("pretrained")),
             _section(tabulate_epochs(results, statistics)),
             _section(tabulate_differences(results, statistics)),
             _section(tabulate_details(results, statistics)),
             _wrong_texts(results),
-            _pair(tabulate_parameters(results), tabulate_model(results)),
+            _pair(
+                "".join(_figure([drawing]) for drawing in drawings if drawing.name == "parameters"),
+                _section(tabulate_model(results)),
+            ),
             _data(results),
-            _pair(tabulate_times(results), tabulate_versions(results)),
+            _pair(_section(tabulate_times(results)), _section(tabulate_versions(results))),
             _section(tabulate_settings(results)),
             _footer(results),
         ]
@@ -65,9 +69,15 @@ def make_page(results: dict[str, Any], statistics: dict[str, Any], verdict: Verd
 
 
 def _verdict(verdict: Verdict) -> str:
-    notes = "".join(f"<li>{escape(note)}</li>" for note in verdict.notes)
-    warnings = "".join(f'<li class="warning">{escape(warning)}</li>' for warning in verdict.warnings)
-    return f'<p class="verdict">{escape(verdict.headline)}</p><ul class="notes">{warnings}{notes}</ul>'
+    notes = "".join(f"<li>{_prose(note)}</li>" for note in verdict.notes)
+    warnings = "".join(f'<li class="warning">{_prose(warning)}</li>' for warning in verdict.warnings)
+    return f'<p class="verdict">{_prose(verdict.headline)}</p><ul class="notes">{warnings}{notes}</ul>'
+
+
+def _prose(text: str) -> str:
+    """Escaped, and with figures that no line break parts from their sign or unit."""
+    words = escape(text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u00a0%")
+    return re.sub(r"(?<=\d) (?=points?\b|labels?\b|seeds?\b)", "\u00a0", words)
 
 
 def _key_numbers(results: dict[str, Any], statistics: dict[str, Any]) -> str:
@@ -80,12 +90,12 @@ def _key_numbers(results: dict[str, Any], statistics: dict[str, Any]) -> str:
         if summary := find_summary(statistics, method, budget):
             accuracy = summary["test_accuracy"]
             spread = "" if accuracy["sd"] is None else f" <small>± {100 * accuracy['sd']:.1f}</small>"
-            name = f"{name_method(method)}, {name_budget(results, budget)}"
-            cards.append(_card(method, name, percent(accuracy["mean"]) + spread, "of the test texts right"))
+            more = f"of the test texts right, {name_budget(results, budget)}"
+            cards.append(_card(method, name_method(method), percent(accuracy["mean"]) + spread, more))
     if difference := find_difference(statistics, "scratch", budget):
         value = f"{signed_points(difference['mean'])} <small>points</small>"
         covered = f"95 % interval {interval(difference['low'], difference['high'])}"
-        cards.append(_card("ink", "pre-trained minus from scratch", value, covered))
+        cards.append(_card("ink", "pre-trained minus scratch", value, covered))
     return f'<dl class="key">{"".join(cards)}{_epoch_card(statistics, budget)}</dl>'
 
 
@@ -93,39 +103,42 @@ def _epoch_card(statistics: dict[str, Any], budget: str) -> str:
     grafted, scratch = (find_summary(statistics, method, budget) for method in ("pretrained", "scratch"))
     if not grafted or not scratch or not grafted["epochs_to_95"] or not scratch["epochs_to_95"]:
         return ""
-    first, second = (f"{summary['epochs_to_95']['mean']:.3g}" for summary in (grafted, scratch))
+    first, second = (f"{round(summary['epochs_to_95']['mean'], 1):g}" for summary in (grafted, scratch))
     value = f"{first} <small>against</small> {second}"
-    return _card("ink", "epochs to 95 % of the best", value, "pre-trained against from scratch")
+    return _card("ink", "epochs to 95 % of the best", value, "pre-trained against scratch")
 
 
 def _card(role: str, name: str, value: str, more: str) -> str:
     return (
-        f'<div style="--colour: var(--{role})"><dt>{escape(name)}</dt><dd>{value}</dd>'
-        f'<dd class="more">{escape(more)}</dd></div>'
+        f'<div style="--colour: var(--{role})"><dt>{_prose(name)}</dt><dd>{value}</dd>'
+        f'<dd class="more">{_prose(more)}</dd></div>'
     )
 
 
 def _figures(drawings: list[Drawing]) -> str:
-    parts = []
-    for drawing in drawings:
-        # The first is as tall as the two beside it.
-        kind = ' class="tall"' if drawing.name == "accuracy-by-epoch" else ""
-        parts.append(
-            f"<figure{kind}><figcaption><h2>{escape(drawing.title)}</h2><p>{escape(drawing.reading)}</p></figcaption>"
-            f"{inline_svg(drawing.svg, drawing.name, drawing.description)}</figure>"
-        )
-    return f'<div class="figures">{"".join(parts)}</div>' if parts else ""
+    """In two columns; those that are several under one title in a row below."""
+    groups = [list(group) for _, group in itertools.groupby(drawings, lambda drawing: drawing.title)]
+    single = "".join(_figure(group) for group in groups if len(group) == 1)
+    several = "".join(_figure(group) for group in groups if len(group) > 1)
+    return f'<div class="figures">{single}</div>{several}'
+
+
+def _figure(drawings: list[Drawing]) -> str:
+    first = drawings[0]
+    parts = "".join(inline_svg(drawing.svg, drawing.name, drawing.description) for drawing in drawings)
+    caption = f"<figcaption><h2>{escape(first.title)}</h2><p>{_prose(first.reading)}</p></figcaption>"
+    return f'<figure>{caption}<div class="parts">{parts}</div></figure>'
 
 
 def _section(table: Table, strong: str | None = None, more: str = "") -> str:
     if not table.rows:
         return ""
-    note = f'<p class="reading">{escape(table.note)}</p>' if table.note else ""
+    note = f'<p class="reading">{_prose(table.note)}</p>' if table.note else ""
     return f"<section><h2>{escape(table.title)}</h2>{note}{_table(table, strong)}{more}</section>"
 
 
-def _pair(first: Table, second: Table) -> str:
-    return f'<div class="pair">{_section(first)}{_section(second)}</div>'
+def _pair(first: str, second: str) -> str:
+    return f'<div class="pair">{first}{second}</div>'
 
 
 def _table(table: Table, strong: str | None = None) -> str:
@@ -133,7 +146,7 @@ def _table(table: Table, strong: str | None = None) -> str:
     heads = "".join(f'<th scope="col"{kind}>{escape(head)}</th>' for head, kind in zip(table.heads, kinds, strict=True))
     rows = "".join(
         ('<tr class="strong">' if row[0] == strong else "<tr>")
-        + "".join(f"<td{kind}>{_cell(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+        + "".join(_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True))
         + "</tr>"
         for row in table.rows
     )
@@ -144,9 +157,10 @@ def _table(table: Table, strong: str | None = None) -> str:
     )
 
 
-def _cell(text: str) -> str:
-    is_hash = len(text) == 64 and all(letter in "0123456789abcdef" for letter in text)
-    return f'<code class="hash">{text}</code>' if is_hash else escape(text)
+def _cell(text: str, kind: str) -> str:
+    if len(text) == 64 and all(letter in "0123456789abcdef" for letter in text):
+        return f'<td class="long"><code>{text}</code></td>'
+    return f"<td{' class=long' if len(text) > 34 else kind}>{escape(text)}</td>"
 
 
 def _wrong_texts(results: dict[str, Any]) -> str:
@@ -163,7 +177,7 @@ def _wrong_texts(results: dict[str, Any]) -> str:
         "of the labels."
     )
     items = "".join(map(_wrong_text, wrong))
-    return f'<section>{title}<p class="reading">{escape(reading)}</p><ol class="wrong">{items}</ol></section>'
+    return f'<section>{title}<p class="reading">{_prose(reading)}</p><ol class="wrong">{items}</ol></section>'
 
 
 def _wrong_text(wrong: WrongText) -> str:

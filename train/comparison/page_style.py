@@ -6,8 +6,8 @@ from .palette import css_variables
 
 STYLE = (
     f"""
-:root {{ color-scheme: light dark; {css_variables(False)} --panel: #f5f6f8; }}
-@media (prefers-color-scheme: dark) {{ :root {{ {css_variables(True)} --panel: #1d2128; }} }}
+:root {{ color-scheme: light dark; {css_variables(False)} --panel: #f5f6f8; --shade: #00000024; }}
+@media (prefers-color-scheme: dark) {{ :root {{ {css_variables(True)} --panel: #1d2128; --shade: #ffffff2e; }} }}
 """
     + """
 * { box-sizing: border-box; }
@@ -33,29 +33,37 @@ h1 { font-size: 1.05rem; font-weight: 600; font-style: italic; color: var(--soft
 .key dd small { font-size: .5em; color: var(--soft); font-family: system-ui, sans-serif; white-space: nowrap; }
 .key dd.more { font-family: inherit; font-size: .85rem; color: var(--soft); }
 
-.figures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 2.75rem 3rem; align-items: start; }
-.figures .tall { grid-row: span 2; }
+.figures { columns: 2; column-gap: 3rem; }
 figure { margin: 0; min-width: 0; border-top: 1px solid var(--ink); padding-top: .55rem; }
+.figures figure { display: inline-block; width: 100%; break-inside: avoid; margin-bottom: 2.5rem; }
+.figures + section { margin-top: .5rem; }
 h2 { font-size: 1.3rem; line-height: 1.25; margin: 0; }
 figcaption p, .reading { font-size: .9rem; line-height: 1.45; color: var(--soft); margin: .2rem 0 .9rem;
   max-width: 44em; }
+.parts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1.5rem 2rem; }
 figure svg { display: block; width: 100%; max-width: 33rem; height: auto; overflow: visible; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif !important; }
 
 section { border-top: 1px solid var(--ink); padding-top: .55rem; margin-top: 3rem; min-width: 0; }
 .pair { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 3rem; }
-.scroll { overflow-x: auto; }
+.pair > figure { margin-top: 3rem; }
+.scroll { overflow-x: auto; background:
+  linear-gradient(to right, var(--paper) 40%, transparent) 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 40%, transparent) 100% / 2.5rem 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) 0 / .7rem 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) 100% / .7rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .92rem; line-height: 1.4; min-width: 100%; }
 th { font-weight: 500; color: var(--soft); font-size: .82rem; text-align: left; vertical-align: bottom; }
 th, td { padding: .42rem 1.1rem .42rem 0; border-bottom: 1px solid var(--line); }
-td { vertical-align: top; overflow-wrap: anywhere; }
+th, td { white-space: nowrap; vertical-align: top; }
+th { vertical-align: bottom; }
+td.long { white-space: normal; overflow-wrap: anywhere; min-width: 15rem; }
 th:last-child, td:last-child { padding-right: 0; }
-.number { text-align: right; white-space: nowrap; font-variant-numeric: lining-nums tabular-nums; }
-td:first-child, .short { white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: lining-nums tabular-nums; }
 tr.strong td { font-weight: 650; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .82em; }
-.hash { display: block; min-width: 11rem; overflow-wrap: anywhere; line-height: 1.35; color: var(--soft); }
+td code { color: var(--soft); }
 pre { background: var(--panel); padding: .75rem 1rem; overflow-x: auto; margin: 1rem 0 0; }
 
 .wrong { list-style: none; margin: 0; padding: 0; columns: 2 24rem; column-gap: 3rem; }
@@ -68,8 +76,9 @@ footer { margin-top: 3rem; padding-top: .6rem; border-top: 3px solid var(--ink);
   color: var(--soft); }
 
 @media (max-width: 52rem) {
-  .figures, .pair { grid-template-columns: minmax(0, 1fr); }
-  .figures .tall { grid-row: auto; }
+  .figures { columns: 1; }
+  .pair { grid-template-columns: minmax(0, 1fr); }
+  table { font-size: .86rem; } th, td { padding-right: .9rem; }
   main { padding: 1rem 1rem 3rem; }
   .key { grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 1rem 1.25rem; margin-bottom: 2.25rem; }
   .key dd { font-size: 1.5rem; }

@@ -16,6 +16,8 @@ COLOURS = {
     "ink": ("#1d2330", "#e6e9ee"),
     "soft": ("#5b6472", "#a3acba"),
     "line": ("#dde1e8", "#323944"),
+    # Of cells that are filled more or less, and of the words in full ones: both themes change over at the same share.
+    "fill": ("#004f80", "#4fa3d9"),
     "on-fill": ("#fefefe", "#0f1216"),
     "pretrained": ("#0072b2", "#5ab7ec"),
     "scratch": ("#d55e00", "#f5873f"),

@@ -177,18 +177,15 @@ def _say_removed(results: Results) -> str:
     return f"Removed, because they stand in validation or test too: {join(parts)}." if parts else "No row was removed."
 
 
-def tabulate_parameters(results: Results) -> Table:
-    parts = {name: number for name, number in results["model"]["parameters"].items() if number}
-    total = sum(parts.values())
-    rows = [[name, f"{number:,}", percent(number / total)] for name, number in parts.items()]
-    rows.append(["total", f"{total:,}", "100 %"])
-    return Table("The parameters in numbers", ["part", "parameters", "share"], rows, "", "lrr")
-
-
 def tabulate_model(results: Results) -> Table:
     """The pre-trained model: which, and what is known of its pre-training."""
     model = results["model"]
-    rows = [["folder", without_folders(model["path"])], ["SHA-256 of the weights", model["sha256"]]]
+    total = sum(model["parameters"].values())
+    rows = [
+        ["folder", without_folders(model["path"])],
+        ["parameters", f"{total:,}"],
+        ["SHA-256 of the weights", model["sha256"]],
+    ]
     pretraining = model.get("pretraining")
     if pretraining:
         rows += [
@@ -254,7 +251,6 @@ __all__ = [
     "tabulate_differences",
     "tabulate_epochs",
     "tabulate_model",
-    "tabulate_parameters",
     "tabulate_settings",
     "tabulate_times",
     "tabulate_versions",

@@ -10,7 +10,17 @@ from typing import Any
 
 from .results import largest_budget
 from .statistics import direction, find_difference, get_statistics
-from .words import count, interval, join, name_budget, name_method, percent_with_spread, points, signed_points
+from .words import (
+    count,
+    interval,
+    join,
+    name_budget,
+    name_method,
+    percent_with_spread,
+    points,
+    probability,
+    signed_points,
+)
 
 # How the second finding follows the first: by whether the pre-trained model is above (1), below (-1) or level (0).
 _LINKS = {(1, 1): ", and", (0, 0): ", and", (0, -1): ", and", (-1, -1): ", and", (-1, 0): ", and"}
@@ -107,9 +117,10 @@ def _with_spread(difference: dict[str, Any]) -> str:
 
 
 def _evidence(difference: dict[str, Any]) -> str:
-    return (
-        f"({signed_points(difference['mean'])} points, 95 % interval {interval(difference['low'], difference['high'])})"
-    )
+    """Why there is no claim: the interval contains zero, or else the paired test is not convinced."""
+    low, high = difference["low"], difference["high"]
+    doubt = "" if low <= 0 <= high else f", but p = {probability(difference['p'])}"
+    return f"({signed_points(difference['mean'])} points, 95 % interval {interval(low, high)}{doubt})"
 
 
 def _say_elsewhere(results: dict[str, Any], statistics: dict[str, Any], main: dict[str, Any]) -> str | None:
@@ -119,7 +130,7 @@ def _say_elsewhere(results: dict[str, Any], statistics: dict[str, Any], main: di
     if main["rival"] != "scratch" or not gains:
         return None
     best = max(gains, key=lambda difference: difference["mean"])
-    if best["mean"] <= main["mean"]:
+    if best["mean"] <= main["high"]:  # no larger than the gain here may be
         return None
     labels, gain = name_budget(results, best["budget"]), _with_spread(best)
     if direction(main) > 0:

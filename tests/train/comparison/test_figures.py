@@ -7,13 +7,15 @@ import matplotlib
 import numpy as np
 import pytest
 from comparison_results import make_results, remove_runs
-from greffe.train.comparison.figure_bars import mean_confusion, share_of_class
-from greffe.train.comparison.figure_curves import spread_apart
-from greffe.train.comparison.figures import FIGURE_NAMES, draw_figures
+from greffe.train.comparison.figure_axes import spread_apart
+from greffe.train.comparison.figure_confusion import mean_confusion, share_of_class
+from greffe.train.comparison.figure_epochs import choose_epochs, mean_curve
+from greffe.train.comparison.figures import draw_figures
 from greffe.train.comparison.inline_svg import inline_svg
-from greffe.train.comparison.palette import COLOURS
+from greffe.train.comparison.palette import COLOURS, SETTINGS
 from greffe.train.comparison.statistics import compute_statistics
 
+NAMES = ["accuracy-by-epoch", "accuracy-by-labels", "differences", "confusion", "parameters"]
 HOSTILE = "</text><script>alert(1)</script> $x^2$ & \"'"
 
 
@@ -27,7 +29,7 @@ def drawings():
 
 
 def test_all_are_drawn_and_described(drawings):
-    assert [drawing.name for drawing in drawings] == list(FIGURE_NAMES)
+    assert [drawing.name for drawing in drawings] == NAMES
     for drawing in drawings:
         assert drawing.png.startswith(b"\x89PNG")
         assert int.from_bytes(drawing.png[16:20]) == 960  # pixels across
@@ -36,9 +38,9 @@ def test_all_are_drawn_and_described(drawings):
 
 
 def test_the_same_bytes_each_time_and_no_setting_changed(drawings):
-    before = matplotlib.rcParams.copy()
+    before = {name: matplotlib.rcParams[name] for name in SETTINGS}
     again = draw(make_results())
-    assert matplotlib.rcParams == before
+    assert {name: matplotlib.rcParams[name] for name in SETTINGS} == before
     assert again == drawings
 
 
@@ -83,8 +85,11 @@ def test_labels_are_text_and_nothing_else():
 @pytest.mark.parametrize("classes", [2, 3, 4, 10, 15])
 def test_any_number_of_classes(classes):
     results = make_results(["tfidf", "scratch", "pretrained"], ["all"], 1, [f"label {n}" for n in range(classes)])
-    confusion = next(drawing for drawing in draw(results) if drawing.name == "confusion")
-    assert f"label {classes - 1}" in confusion.svg
+    confusion = [drawing for drawing in draw(results) if drawing.name.startswith("confusion")]
+    each = ["confusion-scratch", "confusion-pretrained", "confusion-tfidf"]
+    assert [drawing.name for drawing in confusion] == (["confusion"] if classes < 4 else each)
+    for drawing in confusion:
+        assert f"label {classes - 1}" in drawing.svg
 
 
 def test_what_cannot_be_drawn_is_left_out():
@@ -101,7 +106,29 @@ def test_runs_of_different_lengths_and_missing_ones():
     for run in results["runs"]:
         if run["seed"] == 1:
             run["epochs"] = run["epochs"][:3]
-    assert [drawing.name for drawing in draw(results)] == list(FIGURE_NAMES)
+    assert [drawing.name for drawing in draw(results)] == NAMES
+
+
+def test_mean_curve_ends_where_the_first_run_ends():
+    long = [{"epoch": epoch, "accuracy": accuracy} for epoch, accuracy in enumerate([0.5, 0.7, 0.8], 1)]
+    epochs, mean, spread = mean_curve([long, [{"epoch": 1, "accuracy": 0.6}, {"epoch": 2, "accuracy": 0.7}]])
+    assert epochs == [1, 2]
+    assert mean.tolist() == pytest.approx([0.55, 0.7])
+    assert spread.tolist() == pytest.approx([0.1 / 2**0.5, 0])
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [(1, [1]), (8, [1, 2, 3, 4, 5, 6, 7, 8]), (12, [1, 5, 10]), (100, [1, 20, 40, 60, 80, 100])],
+)
+def test_epochs_on_the_axis(last, expected):
+    assert choose_epochs(last) == expected
+
+
+def test_one_seed_is_not_called_a_mean():
+    for drawing in draw(make_results(["tfidf", "scratch", "pretrained"], ["400"], 1))[:2]:
+        assert "one seed" in drawing.reading
+        assert "deviation" not in drawing.reading
 
 
 def test_confusion_is_the_mean_over_runs_as_shares_of_the_true_class():

@@ -161,6 +161,15 @@ def test_no_better_than_the_majority_class_is_said():
     assert "most frequent" not in format_verdict(make_results())
 
 
+def test_an_interval_without_zero_is_no_claim_where_the_test_doubts():
+    results = make_results(["scratch", "pretrained"], ["400"], seeds=3)
+    statistics = compute_statistics(results)
+    statistics["differences"][0].update(mean=0.012, low=0.001, high=0.024, p=0.0712)
+    assert judge(results, statistics).headline.endswith(
+        "chance (+1.2 points, 95 % interval +0.1 to +2.4, but p = 0.071)."
+    )
+
+
 def test_a_difference_that_is_not_zero_is_not_written_as_zero():
     results = make_results(budgets=["400"], seeds=3)
     statistics = compute_statistics(results)
