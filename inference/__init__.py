@@ -10,14 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .classifier import Classifier, Prediction, load_classifier
+    from .evaluation import Evaluation, evaluate_classifier, evaluate_language_model
+    from .explanation import Explanation, explain
+    from .faithfulness import Faithfulness, deletion_faithfulness
     from .language_model import LanguageModel, load_language_model
+    from .onnx_check import ExportReport
+    from .onnx_export import export_onnx
+    from .prediction_job import predict_file
 
 _MODULES = {
     "Classifier": "classifier",
+    "Evaluation": "evaluation",
+    "Explanation": "explanation",
+    "ExportReport": "onnx_check",
+    "Faithfulness": "faithfulness",
     "LanguageModel": "language_model",
     "Prediction": "classifier",
+    "deletion_faithfulness": "faithfulness",
+    "evaluate_classifier": "evaluation",
+    "evaluate_language_model": "evaluation",
+    "explain": "explanation",
+    "export_onnx": "onnx_export",
     "load_classifier": "classifier",
     "load_language_model": "language_model",
+    "predict_file": "prediction_job",
 }
 
 
@@ -31,4 +47,20 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES])
 
 
-__all__ = ["Classifier", "LanguageModel", "Prediction", "load_classifier", "load_language_model"]
+__all__ = [
+    "Classifier",
+    "Evaluation",
+    "Explanation",
+    "ExportReport",
+    "Faithfulness",
+    "LanguageModel",
+    "Prediction",
+    "deletion_faithfulness",
+    "evaluate_classifier",
+    "evaluate_language_model",
+    "explain",
+    "export_onnx",
+    "load_classifier",
+    "load_language_model",
+    "predict_file",
+]

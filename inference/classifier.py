@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import torch
 from greffe.tokenization.fast_tokenizer import check_unicode
 from greffe.train.labels import LabelSet
 from greffe.train.truncation import Truncation, truncate_all
-from torch import Tensor, nn
+from torch import Tensor
 
+from .batches import batches_by_length
 from .model_folder import load_head, read_record
 
 # Of the fine-tuning stage, for models that came otherwise and do not say.
@@ -83,25 +84,23 @@ class Classifier:
         return truncate_all(ids, self.max_length, self.truncation, self.tokenizer.bos_token_id)[0]
 
     @torch.inference_mode()
-    def logits(self, ids: Sequence[Sequence[int]], batch_size: int = 32) -> Tensor:
-        """The logits of encoded texts, (N, C) on the processor. Texts of similar length share a batch."""
-        if batch_size < 1:
-            raise ValueError(f"expected a batch size of at least 1, found {batch_size}")
-        result = torch.empty(len(ids), len(self.labels.names))
-        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            batch = self.make_batch([ids[row] for row in rows])
-            result[rows] = self.model(**batch).logits.float().cpu()
-        return result
+    def logits(
+        self, ids: Sequence[Sequence[int]], batch_size: int = 32, progress: Callable[[int], None] | None = None
+    ) -> Tensor:
+        """The logits of encoded texts, (N, C) on the processor. Texts of similar length share a batch.
 
-    def make_batch(self, ids: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-        """Ids and mask, padded on the right to the longest; (B, T)."""
-        tensors = [torch.tensor(row, dtype=torch.long) for row in ids]
-        pad = nn.utils.rnn.pad_sequence
-        padded = pad(tensors, batch_first=True, padding_value=self.tokenizer.pad_token_id)
-        mask = pad([torch.ones_like(row) for row in tensors], batch_first=True)
-        return {"input_ids": padded.to(self.model.device), "attention_mask": mask.to(self.model.device)}
+        `progress` is called after each batch with the number of texts that are done.
+        """
+        result = torch.empty(len(ids), len(self.labels.names))
+        done = 0
+        for rows, batch in batches_by_length(ids, batch_size, self.tokenizer.pad_token_id, self.model.device):
+            result[rows] = self.model(**batch).logits.float().cpu()
+            done += len(rows)
+            if progress is not None:
+                progress(done)
+        if not result.isfinite().all():  # argmax would take NaN for the largest
+            raise ValueError(f"expected finite logits, found NaN or infinity; the weights in {self.folder} are damaged")
+        return result
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """(N, C) logits into probabilities, in double precision."""
