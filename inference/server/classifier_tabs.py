@@ -14,11 +14,11 @@ from greffe.inference.explanation import explain
 from .batching import Batcher
 from .limits import Limits
 from .page_errors import check_text, shown
-from .rendering import render_counts, render_explanation, render_note, render_prediction
+from .rendering import render_counts, render_empty, render_explanation, render_prediction
 from .table_job import Progress, predict_table, read_columns
 
 _PRIVATE = {"api_visibility": "private"}  # programs have an API of their own
-_EMPTY, _UNDER_WAY = render_note("The answer appears here."), render_note("…")
+_PREDICTION, _WHY, _FILE = "Prediction", "Why", "Predictions"
 
 
 def add_classifier_tabs(names: list[str], batchers: list[Batcher], limits: Limits) -> None:
@@ -36,16 +36,16 @@ def _add_try(batcher: Batcher, limits: Limits) -> None:
     button = gr.Button("Classify", variant="primary", elem_id="try-run")
     with gr.Row():
         with gr.Column(min_width=260):
-            result = gr.HTML(_EMPTY, label="Prediction", show_label=True, container=True, elem_id="try-result")
+            result = _html(_PREDICTION, "try-result")
         with gr.Column(min_width=260):
-            why = gr.HTML(_EMPTY, label="Why", show_label=True, container=True, elem_id="try-why")
+            why = _html(_WHY, "try-why")
 
     async def run(value: str) -> AsyncGenerator[tuple[str, str], None]:
         with shown():
             checked = check_text(value, limits)
-            predicted = render_prediction((await batcher.predict([checked]))[0])
-            yield predicted, _UNDER_WAY  # the explanation takes longer
-            yield predicted, render_explanation(await batcher.run(explain, batcher.classifier, checked))
+            predicted = render_prediction(_PREDICTION, (await batcher.predict([checked]))[0])
+            yield predicted, render_empty(_WHY, "…")  # which takes longer
+            yield predicted, render_explanation(_WHY, await batcher.run(explain, batcher.classifier, checked))
 
     _on_text(text, button, run, [result, why])
 
@@ -57,21 +57,23 @@ def _add_compare(names: list[str], batchers: list[Batcher], limits: Limits) -> N
     with gr.Row():
         for number, name in enumerate(names):
             with gr.Column(min_width=260):
-                for part in ("result", "why"):
-                    label, elem_id = (name if part == "result" else "Why"), f"compare-{part}-{number}"
-                    results.append(gr.HTML(_EMPTY, label=label, show_label=True, container=True, elem_id=elem_id))
+                results += [_html(name, f"compare-result-{number}"), _html(_WHY, f"compare-why-{number}")]
 
     async def run(value: str) -> AsyncGenerator[list[str], None]:
         with shown():
             checked = check_text(value, limits)
             found = await asyncio.gather(*(batcher.predict([checked]) for batcher in batchers))
-            predicted = [render_prediction(predictions[0]) for predictions in found]
-            yield [part for prediction in predicted for part in (prediction, _UNDER_WAY)]
+            parts = [render_prediction(name, answer[0]) for name, answer in zip(names, found, strict=True)]
+            yield [html for part in parts for html in (part, render_empty(_WHY, "…"))]
             reasons = await asyncio.gather(*(worker.run(explain, worker.classifier, checked) for worker in batchers))
-            pairs = zip(predicted, map(render_explanation, reasons), strict=True)
-            yield [part for pair in pairs for part in pair]
+            pairs = zip(parts, reasons, strict=True)
+            yield [html for part, reason in pairs for html in (part, render_explanation(_WHY, reason))]
 
     _on_text(text, button, run, results)
+
+
+def _html(title: str, elem_id: str) -> Any:
+    return gr.HTML(render_empty(title), container=True, padding=True, elem_id=elem_id)
 
 
 def _text_box(limits: Limits, elem_id: str) -> Any:
@@ -96,7 +98,7 @@ def _add_file(batcher: Batcher, limits: Limits) -> None:
     with gr.Row(equal_height=True):
         column = gr.Dropdown([], label="Column of the texts", elem_id="file-column", interactive=True)
         button = gr.Button("Predict", variant="primary", elem_id="file-run", interactive=False)
-    result = gr.HTML(_EMPTY, label="Predictions", show_label=True, container=True, elem_id="file-result")
+    result = _html(_FILE, "file-result")
     output = gr.File(label="All columns, and the predictions", visible=False, interactive=False, elem_id="file-output")
 
     def choose(path: str | None) -> tuple[Any, Any, Any, Any]:
@@ -105,7 +107,7 @@ def _add_file(batcher: Batcher, limits: Limits) -> None:
             names = [] if path is None else read_columns(Path(path))
         chosen = "text" if "text" in names else next(iter(names), None)
         hidden = gr.File(value=None, visible=False)
-        return gr.Dropdown(names, value=chosen), gr.Button(interactive=bool(names)), _EMPTY, hidden
+        return gr.Dropdown(names, value=chosen), gr.Button(interactive=bool(names)), render_empty(_FILE), hidden
 
     async def run(path: str, text_column: str) -> AsyncGenerator[tuple[str, Any], None]:
         source = Path(path)
@@ -113,9 +115,9 @@ def _add_file(batcher: Batcher, limits: Limits) -> None:
         with shown(source), tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / f"{source.stem}-predictions.csv"
             async for progress in predict_table(batcher, source, text_column, target):
-                yield render_counts(progress.rows, progress.counts), gr.File(visible=False)
+                yield render_counts(_FILE, progress.rows, progress.counts), gr.File(visible=False)
             # Gradio takes its copy when this is yielded.
-            yield render_counts(progress.rows, progress.counts), gr.File(value=str(target), visible=True)
+            yield render_counts(_FILE, progress.rows, progress.counts), gr.File(value=str(target), visible=True)
 
     file.change(choose, file, [column, button, result, output], show_progress="hidden", **_PRIVATE)
     button.click(run, [file, column], [result, output], show_progress="minimal", concurrency_limit=2, **_PRIVATE)

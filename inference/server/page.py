@@ -27,7 +27,7 @@ def mount_page(app: Starlette, names: list[str], workers: list[Worker], limits: 
         blocks,
         "/",
         theme=_theme(),
-        css=STYLE,
+        head=f"<style>{STYLE}</style>",
         footer_links=[],
         run_history=False,
         show_error=False,
@@ -43,7 +43,7 @@ def make_page(names: list[str], workers: list[Worker], limits: Limits) -> gr.Blo
     """The components, for one model or for two that are compared."""
     # Files are uploads and their predictions; an hour is time enough to fetch them.
     with gr.Blocks(title=names[0], analytics_enabled=False, delete_cache=(_HOUR, _HOUR)) as blocks:
-        gr.HTML(render_head(names[0], [_describe(workers[0])]))
+        gr.HTML(render_head(names[0], _describe(workers[0])), padding=False)
         with gr.Tabs():
             if isinstance(workers[0], Batcher):
                 add_classifier_tabs(names, [worker for worker in workers if isinstance(worker, Batcher)], limits)

@@ -42,7 +42,14 @@ def _add_tab(prefix: str, names: list[str], writers: list[Writer], limits: Limit
         stop = gr.Button("Stop", elem_id=f"{prefix}-stop")
     with gr.Row():
         results = [
-            gr.Textbox(label=name, lines=8, max_lines=24, buttons=["copy"], elem_id=f"{prefix}-result-{number}")
+            gr.Textbox(
+                label=name,
+                lines=8,
+                max_lines=24,
+                min_width=260,
+                buttons=["copy"],
+                elem_id=f"{prefix}-result-{number}",
+            )
             for number, name in enumerate(names)
         ]
 
@@ -66,25 +73,25 @@ def _add_settings(limits: Limits) -> list[Any]:
     parts = generate_schema(limits)["properties"]
     with gr.Accordion("Settings", open=False):
         with gr.Row():
-            tokens = gr.Slider(
-                1, limits.max_new_tokens, parts["max_new_tokens"]["default"], step=1, label="Tokens to write, at most"
-            )
+            most, default = limits.max_new_tokens, parts["max_new_tokens"]["default"]
+            tokens = gr.Slider(1, most, default, step=1, precision=0, label="Most tokens to write")
             temperature = gr.Slider(0, 2, parts["temperature"]["default"], step=0.05, label="Temperature")
         with gr.Row():
-            top_k = gr.Slider(0, 200, parts["top_k"]["default"], step=1, label="Top k (0: all tokens)")
+            top_k = gr.Slider(0, 200, parts["top_k"]["default"], step=1, precision=0, label="Top k (0: all)")
             top_p = gr.Slider(0.05, 1, parts["top_p"]["default"], step=0.05, label="Top p")
         with gr.Row():
             penalty = gr.Slider(1, 2, parts["repetition_penalty"]["default"], step=0.05, label="Repetition penalty")
-            seed = gr.Number(None, precision=0, minimum=0, label="Seed (empty: another text each time)")
+            seed = gr.Textbox(label="Seed", placeholder="empty: another text each time")
     return [tokens, temperature, top_k, top_p, penalty, seed]
 
 
 def _check_settings(settings: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    """What sliders send, as the schema has it: a browser may send anything."""
-    schema = generate_schema(limits)
-    for name in ("max_new_tokens", "top_k"):
-        settings[name] = int(settings[name])
-    check_value(settings, schema, "the settings")
+    """What the page sends, as the schema has it: a browser may send anything."""
+    seed = str(settings["seed"] or "").strip()
+    if seed and not seed.isdecimal():
+        raise ValueError(f"expected a whole number for the seed, or nothing, found {seed[:40]!r}")
+    settings["seed"] = int(seed[:20]) if seed else None
+    check_value(settings, generate_schema(limits), "the settings")
     return settings
 
 
