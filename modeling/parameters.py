@@ -66,7 +66,10 @@ def read_config(folder: str) -> GreffeConfig:
     if not (path / "config.json").is_file():
         found = sorted(entry.name for entry in path.iterdir())[:8] if path.is_dir() else "no such folder"
         raise FileNotFoundError(f"expected a model folder with a config.json in {folder}, found {found}")
-    values, _ = GreffeConfig.get_config_dict(folder)
+    try:
+        values, _ = GreffeConfig.get_config_dict(folder)
+    except OSError as error:
+        raise ValueError(f"expected JSON in {path / 'config.json'}, found a damaged file; copy it again") from error
     if values.get("model_type") != GreffeConfig.model_type:
         raise ValueError(
             f"expected model_type {GreffeConfig.model_type!r} in {path / 'config.json'}, found "
@@ -78,10 +81,12 @@ def read_config(folder: str) -> GreffeConfig:
 def load_model(model_class: type[GreffePreTrainedModel], folder: str, **options: Any) -> Any:
     """`from_pretrained` with a clear error for a folder that holds no model, or a damaged one."""
     read_config(folder)
+    if not any(Path(folder).glob("*.safetensors")):
+        raise FileNotFoundError(f"expected weights in {folder}, found no .safetensors file; copy the model again")
     try:
         return model_class.from_pretrained(folder, **options)
     except SafetensorError as error:
-        raise ValueError(f"expected whole weights in {folder}, found a damaged file: {error}") from error
+        raise ValueError(f"expected whole weights in {folder}, found a damaged file: {error}; copy it again") from error
 
 
 def count_parameters(model: GreffePreTrainedModel) -> list[PartCount]:
