@@ -18,7 +18,8 @@ check: $(VENV)/ready
 	MYPYPATH=build/mypy $(BIN)/mypy $(PACKAGES:%=-p greffe.%)
 
 bench: $(VENV)/ready
-	$(BIN)/python -m benchmarks
+	@mkdir -p build
+	$(BIN)/python -m benchmarks --json build/bench.json $(ARGS)
 
 demo: $(VENV)/demo
 	$(BIN)/greffe demo

@@ -81,7 +81,7 @@ def _compare(what: str, workloads: dict[str, Workload], options: Options) -> Ite
 def add_processes(size: Size, options: Options, folder: Path) -> Case:
     """Each run is started anew: processes that are to work together cannot wait for others' turns."""
     workload = _workload(size, folder, write_tokenizer(folder, size.vocabulary), 256)
-    workload = replace(workload, steps=options.pick(8, 2))
+    workload = replace(workload, steps=options.pick(4, 1))
     file = folder / f"{size.name}.pickle"
     file.write_bytes(pickle.dumps(workload))
     alone = [sys.executable, "-m", "benchmarks.processes", file]

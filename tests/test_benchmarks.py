@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -37,7 +38,7 @@ from benchmarks.workload import Workload, make_word_tokenizer, write_labelled
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """A benchmark as on the command line, as small as it gets."""
     command = [sys.executable, "-m", *arguments, "--quick", "--sizes", "tiny", "--rounds", "1", "--threads", "1"]
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, timeout=600)
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, timeout=1800)
 
 
 PEERS = {
@@ -73,7 +74,7 @@ def test_every_benchmark_end_to_end(tmp_path: Path) -> None:
 
 def test_profile(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.profile", "--size", "tiny", "--steps", "2", "--rows", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("a step") == 2, done.stdout  # pre-training and fine-tuning
     assert done.stdout.count("no operator: Python") == 2
@@ -145,8 +146,8 @@ def test_invented_text_is_shaped_like_reviews() -> None:
     assert 93 < np.median(lengths) < 107
     assert 0.72 < np.log(lengths).std() < 0.82
     assert 0.08 < (lengths > 256).mean() < 0.15
-    counts = [count for _, count in Counter(" ".join(texts).split()).most_common()]
-    assert 8 < counts[9] / counts[99] < 12, "the hundredth word comes a tenth as often as the tenth"
+    counts = [count for _, count in Counter(re.findall(r"\w+", " ".join(texts))).most_common()]
+    assert 6.5 < counts[9] / counts[99] < 8.7, "by Zipf's law, shifted by 2.7 and two signs: 7.6"
     labels = Counter(label for _, label in invent_labelled(400))
     assert min(labels.values()) > 150
 
