@@ -32,8 +32,8 @@ def draw_budgets(results: dict[str, Any], statistics: dict[str, Any]) -> list[Sk
     else:
         _draw_lines(axes, results, statistics, budgets)
         title, hint = "Accuracy by number of labels", "a line further left at the same height needs fewer labels"
-    spread = "of one seed" if len(results["seeds"]) == 1 else "mean over seeds with the standard deviation as bars"
-    reading = f"Test accuracy, {spread}; {hint}."
+    spread = " of one seed" if len(results["seeds"]) == 1 else ", mean over seeds with the standard deviation as bars"
+    reading = f"Test accuracy{spread}; {hint}."
     return [Sketch(figure, title, reading, _describe(results, statistics, budgets))]
 
 

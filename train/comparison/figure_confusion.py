@@ -83,6 +83,8 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, names: list[str]) -> None:
             _write_cell(
                 axes, predicted + 0.5, true, share, matrix[true, predicted] if classes <= _FEW else None, colour
             )
+    for inside in (*axes.patches, *axes.texts):
+        inside.set_in_layout(False)  # it needs no room around the axes, and asking each of them takes seconds
     middles = np.arange(classes) + 0.5
     axes.set(xlim=(0, classes), ylim=(classes, 0))
     if sum(map(len, names)) > 24 or (classes <= _FEW and max(map(len, names)) * classes > 14):

@@ -48,10 +48,11 @@ def _lay_out(number: int) -> tuple[Figure, list[Axes]]:
     if not rows:
         return figure, [figure.add_subplot()]
     above, below = figure.subfigures(2, 1, height_ratios=[_LARGE, _SMALL * rows])
+    large = above.add_subplot()
     small = list(below.subplots(rows, min(2, number - 1), squeeze=False, sharey=True).flat)
     for unused in small[number - 1 :]:
         unused.remove()
-    return figure, [above.add_subplot(), *small[: number - 1]]
+    return figure, [large, *small[: number - 1]]
 
 
 def _find_curves(results: dict[str, Any], budget: str) -> dict[str, list[Curve]]:

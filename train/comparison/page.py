@@ -77,6 +77,7 @@ def _verdict(verdict: Verdict) -> str:
 def _prose(text: str) -> str:
     """Escaped, and with figures that no line break parts from their sign or unit."""
     words = escape(text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u00a0%")
+    words = words.replace("TF-IDF", '<span class="whole">TF-IDF</span>')
     return re.sub(r"(?<=\d) (?=points?\b|labels?\b|seeds?\b)", "\u00a0", words)
 
 

@@ -40,12 +40,13 @@ figure { margin: 0; min-width: 0; border-top: 1px solid var(--ink); padding-top:
 h2 { font-size: 1.3rem; line-height: 1.25; margin: 0; }
 figcaption p, .reading { font-size: .9rem; line-height: 1.45; color: var(--soft); margin: .2rem 0 .9rem;
   max-width: 44em; }
-.parts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1.5rem 2rem; }
+.parts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1.5rem 2rem; }
 figure svg { display: block; width: 100%; max-width: 33rem; height: auto; overflow: visible; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif !important; }
 
 section { border-top: 1px solid var(--ink); padding-top: .55rem; margin-top: 3rem; min-width: 0; }
+.whole { white-space: nowrap; }
 .pair { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 3rem; }
 .pair > figure { margin-top: 3rem; }
 .scroll { overflow-x: auto; background:
@@ -53,7 +54,7 @@ section { border-top: 1px solid var(--ink); padding-top: .55rem; margin-top: 3re
   linear-gradient(to left, var(--paper) 40%, transparent) 100% / 2.5rem 100% no-repeat local,
   linear-gradient(to right, var(--shade), transparent) 0 / .7rem 100% no-repeat scroll,
   linear-gradient(to left, var(--shade), transparent) 100% / .7rem 100% no-repeat scroll; }
-table { border-collapse: collapse; font-size: .92rem; line-height: 1.4; min-width: 100%; }
+table { border-collapse: collapse; font-size: .92rem; line-height: 1.4; min-width: min(100%, 46rem); }
 th { font-weight: 500; color: var(--soft); font-size: .82rem; text-align: left; vertical-align: bottom; }
 th, td { padding: .42rem 1.1rem .42rem 0; border-bottom: 1px solid var(--line); }
 th, td { white-space: nowrap; vertical-align: top; }

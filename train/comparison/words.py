@@ -46,7 +46,7 @@ def percent_with_spread(mean: float, sd: float | None) -> str:
 def points(difference: float) -> str:
     """The size of a difference in percentage points. One that is not zero is not written as zero."""
     size = 100 * abs(difference)
-    return f"{size:.1f}" if size >= 0.05 or size == 0 else f"{size:.2g}"
+    return f"{size:.1f}" if size >= 0.05 or size == 0 else f"{size:.1g}"
 
 
 def signed_points(difference: float) -> str:

@@ -45,7 +45,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return render(make_results())
+    return render(make_results(seeds=2))
 
 
 def test_nothing_is_fetched_and_nothing_runs(page):
@@ -61,12 +61,11 @@ def test_nothing_is_fetched_and_nothing_runs(page):
 
 
 def test_the_verdict_comes_first(page):
-    body = page[page.index("<main>") :]
-    words = re.sub(r"<[^>]+>", "\n", body).split("\n")
-    assert [word for word in words if word][:2] == [
-        "How much does pre-training help?",
-        judge(results := make_results(), compute_statistics(results)).headline,
-    ]
+    title, words = re.search(r'<main>\s*<h1>(.*?)</h1><p class="verdict">(.*?)</p>', page).groups()
+    assert title == "How much does pre-training help?"
+    results = make_results(seeds=2)
+    verdict = judge(results, compute_statistics(results))
+    assert re.sub("<[^>]*>", "", words).replace("\u00a0", " ") == verdict.headline
 
 
 def test_sections_and_figures(page):
@@ -95,7 +94,7 @@ def test_sections_and_figures(page):
 
 
 def test_text_from_outside_is_text():
-    results = make_results(labels=[HOSTILE, "pos"], seeds=2)
+    results = make_results(["scratch", "pretrained"], ["all"], 2, [HOSTILE, "pos"], rows=200)
     results["test"]["texts"] = [f"{HOSTILE} {n}" for n in range(len(results["test"]["texts"]))]
     results["data"]["train"]["file"] = results["model"]["path"] = HOSTILE
     results["data"]["overlap"]["description"] = [HOSTILE]
@@ -106,30 +105,25 @@ def test_text_from_outside_is_text():
     elements = Elements(render(results))
     assert not {tag for tag, _ in elements.found} & {"script", "img"}
     assert "".join(elements.words).count("<script>alert('x')</script>") > 20
+    assert "".join(elements.words).count("&amp;") > 20  # as it was, and not once more
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"seeds": 1, "budgets": ["all"]},
-        {"seeds": 2, "labels": [f"class {number}" for number in range(10)]},
-        {"methods": ["pretrained"]},
-        {"methods": ["majority", "tfidf"], "budgets": ["20"]},
-        {"budgets": ["10", "20", "40", "80", "160", "all"], "seeds": 2},
+        {"seeds": 1, "budgets": ["all"], "labels": [f"class {number}" for number in range(10)]},
+        {"seeds": 2, "budgets": ["all"], "methods": ["pretrained"]},
+        {"seeds": 1, "budgets": ["20"], "methods": ["majority", "tfidf"]},
     ],
     ids=str,
 )
 def test_other_shapes(changes):
-    budgets = changes.get("budgets", ["100", "400", "all"])
-    accuracy = {
-        method: {budget: 0.6 + 0.03 * rank + 0.02 * number for number, budget in enumerate(budgets)}
-        for rank, method in enumerate(METHODS)
-    }
+    accuracy = {method: dict.fromkeys(changes["budgets"], 0.6 + 0.03 * rank) for rank, method in enumerate(METHODS)}
     assert not Elements(render(make_results(**changes, accuracy=accuracy))).open
 
 
 def test_without_runs_or_pretraining():
-    results = {**make_results(seeds=1), "runs": []}
+    results = {**make_results(seeds=1, rows=200), "runs": []}
     results["model"] = {**results["model"], "pretraining": None}
     page = render(results)
     assert "No run is finished yet." in page
@@ -138,4 +132,6 @@ def test_without_runs_or_pretraining():
 
 def test_unfinished_runs_are_counted_in_the_tables():
     results = remove_runs(make_results(seeds=3), method="scratch", budget="all", seed=2)
-    assert re.search(r"7\d\.\d ± \d\.\d % \(n = 2\)", render(results))
+    statistics = compute_statistics(results)
+    page = make_page(results, statistics, judge(results, statistics), [])
+    assert re.search(r"7\d\.\d ± \d\.\d % \(n = 2\)", page)

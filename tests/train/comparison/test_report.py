@@ -1,9 +1,10 @@
 """The report as files: all there, each whole, nothing of an earlier one left."""
 
 import json
+import shutil
 
 import pytest
-from comparison_results import make_results, remove_runs
+from comparison_results import METHODS, make_results, remove_runs
 from greffe.train.comparison.report import format_verdict, summarise, write_report
 from greffe.train.comparison.statistics import compute_statistics
 
@@ -14,11 +15,24 @@ FILES = {"results.json", "results.csv", "report.md", "report.html"} | {
 
 
 def list_files(folder) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    return set(read_files(folder))
+
+
+def read_files(folder) -> dict[str, bytes]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A report that tests copy: drawing takes seconds."""
+    folder = tmp_path_factory.mktemp("report")
+    write_report(make_results(METHODS, ["all"], 1, rows=200), folder)
+    return folder
 
 
 def test_files(tmp_path):
-    results = make_results(seeds=2)
+    results = make_results(seeds=2, rows=200)
     before = json.dumps(results)
     paths = write_report(results, tmp_path / "new" / "folder")
     assert {str(path.relative_to(tmp_path / "new" / "folder")) for path in paths} == FILES
@@ -29,32 +43,39 @@ def test_files(tmp_path):
     assert "\n".join(saved["verdict"]) == format_verdict(results)
 
 
-def test_the_same_results_give_the_same_files(tmp_path):
-    for name in ("first", "second"):
-        write_report(make_results(seeds=1, budgets=["all"]), tmp_path / name)
-    for name in list_files(tmp_path / "first"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+def test_the_same_results_give_the_same_files(report, tmp_path):
+    write_report(make_results(METHODS, ["all"], 1, rows=200), tmp_path)
+    assert read_files(tmp_path) == read_files(report)
 
 
-def test_an_earlier_report_is_replaced_whole(tmp_path):
-    results = make_results(seeds=1)
-    write_report(results, tmp_path)
+def test_an_earlier_report_is_replaced_whole(report, tmp_path):
+    shutil.copytree(report, tmp_path, dirs_exist_ok=True)
     (tmp_path / "figures" / "of-somebody-else.png").write_bytes(b"x")
-    write_report(remove_runs(results, seed=0), tmp_path)
+    write_report(remove_runs(make_results(METHODS, ["all"], 1, rows=200), seed=0), tmp_path)
     assert list_files(tmp_path) == {
         "results.json", "results.csv", "report.md", "report.html", "figures/parameters.png", "figures/parameters.svg",
         "figures/of-somebody-else.png",
     }  # fmt: skip
 
 
-def test_results_that_cannot_be_true_leave_the_earlier_report(tmp_path):
-    results = make_results(seeds=1)
-    write_report(results, tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in list_files(tmp_path)}
+def test_results_that_cannot_be_true_leave_the_earlier_report(report, tmp_path):
+    shutil.copytree(report, tmp_path, dirs_exist_ok=True)
+    results = make_results(METHODS, ["all"], 1, rows=200)
     results["runs"][2]["predictions"].reverse()
     with pytest.raises(ValueError, match="expected predictions of accuracy"):
         write_report(results, tmp_path)
-    assert {name: (tmp_path / name).read_bytes() for name in list_files(tmp_path)} == before
+    assert read_files(tmp_path) == read_files(report)
+
+
+def test_a_file_that_cannot_be_written_leaves_each_whole(report, tmp_path):
+    """The third file cannot be written: the two before it are new, it and those after it are old."""
+    shutil.copytree(report, tmp_path, dirs_exist_ok=True)
+    (tmp_path / ".report.md.partial").mkdir()
+    with pytest.raises(OSError, match="partial"):
+        write_report(make_results(["tfidf", "pretrained"], ["all"], 1, rows=200), tmp_path)
+    before, after = read_files(report), read_files(tmp_path)
+    assert [name for name in before if before[name] != after[name]] == ["results.csv", "results.json"]
+    json.loads(after["results.json"])
 
 
 def test_statistics_that_are_there_are_not_computed_again(tmp_path):
