@@ -18,7 +18,8 @@ from .batches import batches_by_length
 from .model_folder import load_head, read_record
 
 # Of the fine-tuning stage, for models that came otherwise and do not say.
-_MAX_LENGTH, _TRUNCATION = 256, "head"
+_MAX_LENGTH = 256
+_TRUNCATION: Truncation = "head"
 # A label of several holds where its probability is above this.
 _HALF = 0.5
 

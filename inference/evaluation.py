@@ -149,7 +149,7 @@ def _find_mistakes(
             for true, said in zip(references, decisions, strict=True)
         ]
     return [
-        Mistake(data.place(row), data.texts[row], *words[row], float(errors[row]))
+        Mistake(data.place(row), data.texts[row], words[row][0], words[row][1], float(errors[row]))
         for row in np.argsort(-errors, kind="stable").tolist()
         if errors[row] > 0
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ class LanguageModel:
 
     def _processors(
         self, temperature: float, top_k: int, top_p: float, repetition_penalty: float
-    ) -> LogitsProcessorList:
+    ) -> Callable[..., Tensor]:
         """What changes the logits before the draw, in the order in which transformers applies them."""
         _check_settings(temperature, top_k, top_p, repetition_penalty)
         # Control tokens are not text; only the end is for the model to write.
@@ -95,7 +95,7 @@ class LanguageModel:
         self,
         ids: Tensor,  # (1, T)
         max_new_tokens: int,
-        processors: LogitsProcessorList,
+        processors: Callable[..., Tensor],
         draw: torch.Generator | None,
         use_cache: bool,
     ) -> Iterator[int]:

@@ -93,9 +93,10 @@ class Check:
         self.model = model
         self.texts = 0 if texts is None else len(texts)
         self.ids = self._random_ids() if texts is None else self._encode(texts)
+        self.labels: Any = model.labels if isinstance(model, Classifier) else None
         self.references: Any = None
-        if isinstance(texts, LabelledTexts) and isinstance(model, Classifier):
-            self.references = np.asarray(encode_labels(texts, model.labels))
+        if isinstance(texts, LabelledTexts) and self.labels is not None:
+            self.references = np.asarray(encode_labels(texts, self.labels))
         self.variants: list[Variant] = []
         self.expected: Tensor | None = None
         size = sum(path.stat().st_size for path in model.folder.glob("*.safetensors"))
@@ -150,7 +151,7 @@ class Check:
         return result
 
     def _agree(self, logits: Tensor, expected: Tensor) -> float | None:
-        task = self.model.labels.task if isinstance(self.model, Classifier) else "single_label"
+        task = "single_label" if self.labels is None else self.labels.task  # the next token is one of many
         if task == "regression":
             return None
         if task == "multi_label":
@@ -158,7 +159,7 @@ class Check:
         return float((logits.argmax(1) == expected.argmax(1)).double().mean())
 
     def _score(self, logits: Tensor) -> tuple[str, float]:
-        labels = self.model.labels
+        labels = self.labels
         compute = make_compute_metrics(labels.task, labels.id2label, detailed=False)
         metrics = compute(SimpleNamespace(predictions=logits.numpy(), label_ids=self.references))
         return next(iter(metrics.items()))

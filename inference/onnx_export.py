@@ -94,17 +94,31 @@ def write_graph(model: Any, path: Path) -> None:
     mask[1, 5:] = 0
     sizes = {0: "batch", 1: "length"}
     with _quiet(), torch.no_grad():
-        torch.onnx.export(
+        program: Any = torch.onnx.export(
             LogitsOnly(model).eval(),
             (ids, mask),
-            path,
             input_names=["input_ids", "attention_mask"],
             output_names=["logits"],
             dynamic_shapes={"input_ids": sizes, "attention_mask": sizes},
             dynamo=True,
-            external_data=False,
             verbose=False,
         )
+    path.write_bytes(_strip(program.model_proto).SerializeToString())
+
+
+def _strip(graph: Any) -> Any:
+    """Without what the exporter notes for its authors: the lines of code behind each node, with their paths, and sizes
+    of what flows between the nodes, some of which are wrong and stop the quantisation."""
+    for node in graph.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for values in (graph.graph.input, graph.graph.output, graph.graph.initializer):
+        for value in values:
+            del value.metadata_props[:]
+    del graph.graph.metadata_props[:]
+    del graph.metadata_props[:]
+    del graph.graph.value_info[:]
+    return graph
 
 
 def quantize_int8(path: Path) -> None:

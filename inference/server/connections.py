@@ -7,6 +7,7 @@ memory and a file descriptor, and a few hundred of them would keep everybody els
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -17,39 +18,53 @@ def make_protocol(seconds: float) -> type[H11Protocol]:
     """The protocol for `uvicorn.Config(http=…)`: so long to send headers, and so long to take what was sent."""
 
     class ImpatientProtocol(H11Protocol):
-        _headers_timer: asyncio.TimerHandle | None = None
-        _answer_timer: asyncio.TimerHandle | None = None
+        def __init__(self, *arguments: Any, **options: Any):
+            super().__init__(*arguments, **options)
+            self._headers, self._reader = _Patience(self.loop, seconds), _Patience(self.loop, seconds)
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._headers_timer = self.loop.call_later(seconds, self.transport.abort)
+            self._headers.start(self.transport.abort)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.conn.their_state is not h11.IDLE:
-                self._headers_timer = _stop(self._headers_timer)
-            elif self._headers_timer is None:  # a part of the headers of a further request
-                self._headers_timer = self.loop.call_later(seconds, self.transport.abort)
+            if self.conn.their_state is h11.IDLE:  # a part of the headers of this request, or of the next
+                self._headers.start(self.transport.abort)
+            else:
+                self._headers.stop()
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            if self._answer_timer is None:
-                self._answer_timer = self.loop.call_later(seconds, self.transport.abort)
+            self._reader.start(self.transport.abort)
 
         def resume_writing(self) -> None:
-            self._answer_timer = _stop(self._answer_timer)
+            self._reader.stop()
             super().resume_writing()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._headers_timer, self._answer_timer = _stop(self._headers_timer), _stop(self._answer_timer)
+            self._headers.stop()
+            self._reader.stop()
             super().connection_lost(exc)
 
     return ImpatientProtocol
 
 
-def _stop(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+class _Patience:
+    """A wait that comes to an end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float):
+        self._loop, self._seconds = loop, seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, give_up: Callable[[], None]) -> None:
+        """Unless it has started already: more of the same does not make it longer."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._seconds, give_up)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 __all__ = ["make_protocol"]

@@ -131,7 +131,7 @@ def _check_matplotlib() -> None:
         raise ImportError("the reliability plot needs matplotlib, which is not installed: pip install greffe[compare]")
 
 
-def _bar(total: int, unit: str) -> Any:
+def _bar(total: int | None, unit: str) -> Any:
     from tqdm import tqdm
 
     return tqdm(total=total, unit=unit, unit_scale=True, disable=None, leave=False, file=sys.stderr)

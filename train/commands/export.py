@@ -53,24 +53,21 @@ def run(options: argparse.Namespace) -> None:
 
 def _read_texts(options: argparse.Namespace, task: Any) -> Any:
     """The texts of the file, with labels if it has some; of a long file, some from everywhere."""
-    from pathlib import Path
-
     from greffe.inference.sources import open_source
     from greffe.train.labelled_data import read_labelled
 
-    path = Path(options.texts)
-    is_pieces = path.name.endswith(".review.spm")
-    source = None if is_pieces else open_source([options.texts], options.text_column, "strict", sys.stdin.buffer)
-    if task is not None and (source is None or options.label_column in source.columns()):
+    is_pieces = options.texts.endswith(".review.spm")
+    source = open_source([options.texts], options.text_column, "strict", sys.stdin.buffer) if not is_pieces else None
+    if source is None or (task is not None and options.label_column in source.columns()):
         data = read_labelled(
-            path,
+            options.texts,
             text_column=options.text_column,
             label_column=options.label_column,
-            task=task,
+            task=task or "auto",
             label_separator=options.label_separator,
         )
         return data.select(range(0, len(data), -(-len(data) // options.max_texts)))
     texts = [text for window in source.windows() for text in window.texts]
     if not texts:
-        raise ValueError(f"expected texts in {path}, found none")
+        raise ValueError(f"expected texts in {options.texts}, found none")
     return texts[:: -(-len(texts) // options.max_texts)]
