@@ -85,6 +85,9 @@ class PretrainArguments(StageArguments):
     intermediate_size: int | None = option(None, "In place of the preset's.")
     hidden_dropout: float | None = option(None, "In place of the preset's or the model's.")
     attention_dropout: float | None = option(None, "In place of the preset's or the model's.")
+    embeddings: Literal["spectral", "random"] = option(
+        "spectral", "How those of a new model start: from what stands together in the documents, or drawn at random."
+    )
     objective: Literal["causal", "masked", "hybrid"] = option(
         "causal", "Predict the next token; or masked ones, seeing both sides; or both, in one model with one head."
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from .arguments import PretrainArguments
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
 from .packing import DocumentRows, PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
 from .run_folder import RECORD, SETTINGS, describe_base, describe_machine, open_run, write_model
+from .spectral import start_embeddings
 from .stage_trainer import (
     StageTrainer,
     add_callbacks,
@@ -59,6 +60,11 @@ def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
             documents = tokenize(corpus, tokenizer, arguments.validation_fraction, arguments.seed)
         set_seed(arguments.seed)
         model = prepare_model(arguments, tokenizer)
+        if arguments.model is None and arguments.embeddings == "spectral":
+            known = start_embeddings(
+                model.get_input_embeddings(), read_ids(documents), tokenizer.all_special_ids, arguments.seed
+            )
+            announce(f"{known:,} embeddings start from what stands together in the documents")
         use_cache = model.config.use_cache
         trainer = make_trainer(arguments, model, tokenizer, documents, folder)  # which switches the cache off
         train(trainer, arguments.resume)
@@ -143,6 +149,13 @@ def prepare_model(arguments: PretrainArguments, tokenizer: Any) -> Any:
         model = load_model(model_class, arguments.model, **dropouts, **shifted)
     check_compatible(model, tokenizer)
     return model
+
+
+def read_ids(documents: TokenizedCorpus) -> Iterator[Sequence[int]]:
+    """The ids of each training document, from the disk or from the stream."""
+    if callable(documents.train):
+        return (document["input_ids"] for document in documents.train())
+    return (ids for batch in documents.train.iter(batch_size=1000) for ids in batch["input_ids"])
 
 
 class PretrainTrainer(StageTrainer):

@@ -61,6 +61,7 @@ def reproduce(arguments: ReproduceArguments) -> str:
             output=str(folder / "language-model"),
             tokenizer=str(tokenizer),
             preset="lab",
+            embeddings="random",
             packing=False,
             per_device_train_batch_size=16,
             learning_rate=3e-4,
