@@ -10,7 +10,7 @@ from pathlib import Path
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # What torch says when it cannot write on; it does not say why.
-_OF_TORCH = ("PytorchStreamWriter failed", "inline_container.cc")
+_OF_TORCH = ("PytorchStreamWriter failed", "inline_container.cc", "iostream error")
 
 
 class FullDiskError(OSError):

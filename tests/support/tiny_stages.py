@@ -1,6 +1,7 @@
 """Both stages at their smallest, with dropout and accumulation: whatever could differ between two runs is in them."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,13 @@ def finetune_options(model: Path, train: Path, output: Path, **changes: Any) -> 
         "attention_dropout": 0.1, "classifier_dropout": 0.1, "gradient_accumulation_steps": 2,
     }  # fmt: skip
     return FinetuneArguments(**{**values, **changes})
+
+
+def unfinish(whole: Path, folder: Path) -> None:
+    """A copy of a run, as if it had been killed after its last checkpoint."""
+    shutil.copytree(whole, folder)
+    for name in ("greffe.json", "config.json", "model.safetensors"):
+        (folder / name).unlink()
 
 
 def assert_same_weights(one: Path, other: Path) -> None:

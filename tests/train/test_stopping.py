@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +21,8 @@ from greffe.train.run_folder import open_run
 from greffe.train.stage_trainer import StageTrainer
 from greffe.train.stopping import timed_schedule
 from processes import flags_of
-from tiny_stages import assert_same_weights, finetune_options, pretrain_options
+from tiny_stages import assert_same_weights, finetune_options, pretrain_options, unfinish
 from transformers import TrainerCallback, TrainerState
-
-
-def unfinish(whole: Path, folder: Path) -> None:
-    """A copy of a run, as if it had been killed after its last checkpoint."""
-    shutil.copytree(whole, folder)
-    for name in ("greffe.json", "config.json", "model.safetensors"):
-        (folder / name).unlink()
 
 
 class SignalAfter(TrainerCallback):
