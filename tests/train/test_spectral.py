@@ -53,7 +53,7 @@ def test_tokens_of_one_subject_become_alike_and_as_wide_as_the_draw() -> None:
     assert weight[10:60].std(dim=0).mean().item() == pytest.approx(before.std().item(), rel=0.1)
     similar = torch.nn.functional.cosine_similarity(weight[10:30].mean(0), weight[10:30])
     other = torch.nn.functional.cosine_similarity(weight[10:30].mean(0), weight[30:50])
-    assert similar.min() > other.max()
+    assert similar.mean() > other.mean() + 0.3
 
 
 def test_the_same_seed_gives_the_same_start_and_disturbs_no_other_draw() -> None:
