@@ -38,7 +38,8 @@ def start_embeddings(
         return 0
     with torch.no_grad():
         spread = embedding.weight.std()
-        found = vectors[known] / vectors[known].std(dim=0).clamp(min=1e-12) * spread
+        found = vectors[known] - vectors[known].mean(dim=0)  # what all have in common tells nothing
+        found *= spread / found.std(dim=0).clamp(min=1e-12)
         embedding.weight[known, : vectors.shape[1]] = found.to(embedding.weight)
     return int(known.sum())
 
