@@ -90,7 +90,7 @@ def _on_text(text: Any, button: Any, run: Any, outputs: list[Any]) -> None:
 
 def _add_file(batcher: Batcher, limits: Limits) -> None:
     file = gr.File(
-        label=f"A .csv file of at most {limits.max_upload >> 20} MB and {limits.max_rows:,} rows",
+        label=f"A .csv file of at most {limits.max_upload / 2**20:.3g} MB and {limits.max_rows:,} rows",
         file_types=[".csv"],
         elem_id="file-input",
         height=140,

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -93,12 +94,10 @@ def test_a_huge_body_that_announces_nothing_is_refused(server: ModelServer) -> N
     with server.connect() as connection:
         connection.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         sent = 0
-        try:
+        with suppress(OSError):  # it closes the connection
             while sent < 1 << 28:
                 connection.sendall(chunk)
                 sent += len(chunk)
-        except OSError:  # it has closed the connection
-            pass
     assert sent < 1 << 25
     assert server.memory() - before < 1 << 25
     assert server.ask("/health").status == 200
@@ -118,7 +117,7 @@ def test_a_slow_body_is_given_up_and_holds_up_nobody(server: ModelServer) -> Non
         dripping.join()
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"expected the body within 1.5 s" in answer
-    assert READ_TIMEOUT <= seconds < READ_TIMEOUT + 5
+    assert READ_TIMEOUT <= seconds < READ_TIMEOUT + 15
 
 
 def drip(connection: socket.socket, stop: threading.Event) -> None:
@@ -138,17 +137,27 @@ def test_slow_headers_are_given_up(server: ModelServer, before: bytes) -> None:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: loc")
         start = time.perf_counter()
         assert receive_all(connection) == b""
-        assert READ_TIMEOUT - 0.5 <= time.perf_counter() - start < READ_TIMEOUT + 5
+        assert READ_TIMEOUT - 0.5 <= time.perf_counter() - start < READ_TIMEOUT + 15
+
+
+def test_a_client_that_does_not_read_is_given_up(server: ModelServer) -> None:
+    """It asks for more than fits on the way to it. What it has not read in time, it is not sent."""
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(60)
+        connection.connect(server.place)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            connection.sendall(request * 200_000)
+    assert server.ask("/health").status == 200
 
 
 def receive_all(connection: socket.socket) -> bytes:
     """Until the server closes the connection, one way or the other."""
     received = b""
-    try:
+    with suppress(ConnectionResetError):
         while piece := connection.recv(65536):
             received += piece
-    except ConnectionResetError:
-        pass
     return received
 
 

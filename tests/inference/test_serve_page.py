@@ -57,7 +57,7 @@ class Browser:
         shown = [element.text for element in self._all(selector) if element.is_displayed()]
         return shown[0] if shown else ""
 
-    def wait(self, condition: Any, what: str, seconds: float = 20) -> Any:
+    def wait(self, condition: Any, what: str, seconds: float = 60) -> Any:
         from selenium.common.exceptions import StaleElementReferenceException
 
         end = time.monotonic() + seconds
@@ -195,7 +195,7 @@ def fetch(page: Browser, address: str) -> str:
     ("content", "message"),
     [
         ("text\n" + "un livre\n" * 301, "expected at most 300 rows, found more"),
-        ("text\n" + "un livre\n" * 20_000, "File size exceeds"),
+        ("text\n" + "un livre\n" * 20_000, "File(s) exceed the maximum allowed size"),
         ("", "expected a line of column names in bad.csv, found an empty file"),
     ],
 )
@@ -207,6 +207,14 @@ def test_files_that_are_refused(page: Browser, tmp_path: Path, content: str, mes
         page.wait(lambda: page.find("#file-run").is_enabled(), "the columns")
         page.click("file-run")
     page.wait(lambda: message in page.driver.find_element("tag name", "body").text, message)
+
+
+def test_an_upload_is_limited_without_a_browser_too(classifier_server: ModelServer) -> None:
+    head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.csv"\r\n\r\n'
+    sent = {**BEARER, "Content_Type": "multipart/form-data; boundary=x"}
+    for size, status in ((50_000, 200), (120_000, 413), (3_000_000, 413)):
+        body = head + b"a" * size + b"\r\n--x--\r\n"
+        assert classifier_server.ask("/gradio_api/upload", body, **sent).status == status
 
 
 def test_continue_a_text(browser: Browser, writer_server: ModelServer, models: Path) -> None:
@@ -223,7 +231,7 @@ def test_stop_writing(browser: Browser, writer_server: ModelServer) -> None:
     browser.driver.get(writer_server.address)
     browser.type("write-prompt", "un livre")
     browser.find("#write-run")
-    set_slider(browser, "Tokens to write, at most", "1000000")
+    set_slider(browser, "Most tokens to write", "1000000")
     browser.click("write-run")
     box = browser.find("#write-result-0 textarea")
     browser.wait(lambda: len(box.get_attribute("value").split()) > 4, "a text")
@@ -254,4 +262,11 @@ def test_nothing_comes_from_elsewhere(
     ours = (classifier_server.address, writer_server.address, "data:", "blob:", "chrome")
     assert len(addresses) > 10
     assert [address for address in addresses if not address.startswith(ours)] == []
-    assert browser.driver.execute_script("return document.fonts.size") >= 0
+
+
+def test_open_pages_do_not_hold_up_the_end(browser: Browser, writer_server: ModelServer) -> None:
+    """A page keeps a connection for as long as it is shown."""
+    browser.driver.get(writer_server.address)
+    browser.find("#write-prompt textarea")
+    time.sleep(1)
+    assert writer_server.stop() == 0
