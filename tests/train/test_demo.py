@@ -12,8 +12,9 @@ from greffe.train.overlap import find_overlap
 from tiny_reviews import make_reviews
 
 TINY = Plan(
-    pretraining_minutes=0.05, vocab_size=400, block_size=32, labels=["40", "all"], seeds=2, epochs=1, test_rows=60,
-    preset={"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64},
+    pretraining_minutes=0.05, vocab_size=400, labels=["40", "all"], seeds=2, epochs=1, test_rows=60,
+    methods=["majority", "tfidf", "scratch", "pretrained"],
+    sizes={"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64},
 )  # fmt: skip
 
 
@@ -33,18 +34,18 @@ def read_texts(path: Path) -> list[str]:
 
 def test_no_text_stands_where_it_should_not(tmp_path: Path) -> None:
     reviews = invented_reviews(3000)
-    long = " ".join(row["text"] for row in reviews[:12])
-    reviews += [
-        {**reviews[0], "text": long, "source": "imdb"},
-        {**reviews[0], "text": f"{long} Fin", "source": "other"},
-    ]
+    for start in range(0, 240, 6):  # copies with a word more: some of them of texts that are held out
+        text = " ".join(row["text"] for row in reviews[start : start + 6])
+        reviews.append({**reviews[0], "text": text, "source": "imdb"})
+        reviews.append({**reviews[0], "text": f"{text} Fin", "source": "rotten"})
     write_data(reviews, tmp_path, test_rows=700)
     test, validation, train = (read_texts(tmp_path / f"{name}.jsonl") for name in ("test", "validation", "train"))
     corpus = (tmp_path / "corpus.txt").read_text(encoding="utf-8").splitlines()
-    assert [len(test), len(validation), len(train)] == [700, 400, 1301]
+    assert [len(test), len(validation), len(train)] == [700, 300, 1440]
     assert not find_overlap(corpus, test + validation).rows
     assert set(train) <= set(corpus)
-    assert len(corpus) > 1800
+    copied = {row["text"] for row in reviews if row["text"].endswith(" Fin")}
+    assert 0 < len(copied & set(corpus)) < len(copied)
     rotten = {row["text"] for row in reviews if row["source"] != "imdb"}
     assert not rotten & {*test, *validation, *train}
 
@@ -52,7 +53,7 @@ def test_no_text_stands_where_it_should_not(tmp_path: Path) -> None:
 def test_from_end_to_end_and_not_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reviews = invented_reviews(2600)
     results = run_demo(str(tmp_path), TINY, reviews)
-    assert {run["method"] for run in results["runs"]} == {"majority", "tfidf", "scratch", "frozen", "pretrained"}
+    assert {run["method"] for run in results["runs"]} == set(TINY.methods)
     assert results["model"]["pretraining"]["corpus"] == ["corpus.txt"]
     assert (tmp_path / "comparison" / "report.html").is_file()
     before = (tmp_path / "language-model" / "model.safetensors").stat().st_mtime_ns
@@ -60,13 +61,13 @@ def test_from_end_to_end_and_not_twice(tmp_path: Path, capsys: pytest.CaptureFix
     again = run_demo(str(tmp_path), TINY, reviews)
     assert (tmp_path / "language-model" / "model.safetensors").stat().st_mtime_ns == before
     assert again["runs"] == results["runs"]
-    assert "20 of 20 runs are finished" in capsys.readouterr().err
+    assert "16 of 16 runs are finished" in capsys.readouterr().err
 
 
 def test_more_minutes_do_more() -> None:
     short, long = make_plan(7), make_plan(60)
     assert long.pretraining_minutes > short.pretraining_minutes
-    assert long.preset["hidden_size"] > short.preset["hidden_size"]
+    assert long.sizes["hidden_size"] > short.sizes["hidden_size"]
     with pytest.raises(ValueError, match="at least"):
         make_plan(1)
 
