@@ -77,6 +77,8 @@ def test_the_order_depends_on_seed_and_pass_alone() -> None:
     assert later == [index for _, index in draws(stream_rows(), 1)]
     assert later != [index for _, index in first]
     assert draws(stream_rows(seed=1)) != first
+    everything = draws(stream_rows(buffer_size=10**6))
+    assert everything != sorted(everything), "what fits into the buffer is shuffled too"
 
 
 def test_no_row_comes_before_it_can_be_in_the_buffer() -> None:
