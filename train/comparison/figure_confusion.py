@@ -1,4 +1,4 @@
-"""Confusion matrices: in one figure if the classes are few, or else each in its own."""
+"""Confusion matrices: in one figure for two classes, or else each in its own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .results import largest_budget, select_runs
 from .words import name_budget, name_method, one_line, percent
 
 SHOWN = ("scratch", "pretrained", "tfidf")
-_FEW = 3  # classes of matrices that stand side by side
+_MOST_WITH_COUNTS = 5  # classes whose cells have room for the number of texts too
 _MOST_WITH_NUMBERS = 15  # classes whose cells have room for a number
+_MOST_NAMED = 24  # classes whose columns have room for a name
 _SMALL_TYPE = 8
 _TITLE = "Which classes are taken for which"
 
@@ -30,7 +31,7 @@ def draw_confusion(results: dict[str, Any], statistics: dict[str, Any]) -> list[
             found[method] = matrix, f"{name_method(method)}, {name_budget(results, budget)}"
     if not found:
         return []
-    if len(results["labels"]) <= _FEW:
+    if len(results["labels"]) <= 2:
         return [_draw_side_by_side(found, results)]
     return [_draw_alone(method, matrix, name, results) for method, (matrix, name) in found.items()]
 
@@ -63,13 +64,15 @@ def _draw_side_by_side(found: dict[str, tuple[np.ndarray, str]], results: dict[s
 
 def _draw_alone(method: str, matrix: np.ndarray, name: str, results: dict[str, Any]) -> Sketch:
     classes = len(results["labels"])
-    figure = Figure(figsize=(WIDTH, 1.2 + min(max(0.28 * classes, 2.2), 5)), layout="constrained")
+    row = 0.28 if classes <= _MOST_WITH_NUMBERS else 0.16  # inches
+    figure = Figure(figsize=(WIDTH, 1.2 + max(row * classes, 2.2)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(name)
-    _draw_matrix(axes, matrix, [one_line(label, 14) for label in results["labels"]])
+    _draw_matrix(axes, matrix, [one_line(label, 18) for label in results["labels"]])
     axes.set_ylabel("true")
-    axes.set_xlabel("predicted")
-    return Sketch(figure, _TITLE, _explain("in per cent"), _describe(matrix, name, results), method)
+    axes.set_xlabel("predicted" if classes <= _MOST_NAMED else "predicted, in the same order")
+    numbers = "with the number of texts" if classes <= _MOST_WITH_COUNTS else "in per cent"
+    return Sketch(figure, _TITLE, _explain(numbers), _describe(matrix, name, results), method)
 
 
 def _draw_matrix(axes: Axes, matrix: np.ndarray, names: list[str]) -> None:
@@ -80,19 +83,15 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, names: list[str]) -> None:
         axes.add_patch(cell)
         if classes <= _MOST_WITH_NUMBERS:
             colour = PAPER["on-fill"] if opacity > 0.7 else PAPER["ink"]
-            _write_cell(
-                axes, predicted + 0.5, true, share, matrix[true, predicted] if classes <= _FEW else None, colour
-            )
+            texts = float(matrix[true, predicted]) if classes <= _MOST_WITH_COUNTS else None
+            _write_cell(axes, predicted + 0.5, true, share, texts, colour)
     for inside in (*axes.patches, *axes.texts):
         inside.set_in_layout(False)  # it needs no room around the axes, and asking each of them takes seconds
     middles = np.arange(classes) + 0.5
     axes.set(xlim=(0, classes), ylim=(classes, 0))
-    if sum(map(len, names)) > 24 or (classes <= _FEW and max(map(len, names)) * classes > 14):
-        axes.set_xticks(
-            middles, names, rotation=90 if classes > _FEW else 40, ha="center" if classes > _FEW else "right"
-        )
-    else:
-        axes.set_xticks(middles, names)
+    is_long = max(map(len, names)) * classes > (14 if classes <= 2 else 36)
+    turned = {"rotation": 40 if classes <= 5 else 90, "ha": "right" if classes <= 5 else "center"}
+    axes.set_xticks(middles, names if classes <= _MOST_NAMED else [""] * classes, **(turned if is_long else {}))
     axes.set_yticks(middles, names)
     size = FONT_SIZE if classes <= 8 else max(_SMALL_TYPE, FONT_SIZE - 0.2 * (classes - 8))
     axes.tick_params(length=0, labelcolor=PAPER["ink"], labelsize=size)

@@ -47,7 +47,7 @@ def _lay_out(number: int) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(WIDTH, _LARGE + _SMALL * rows), layout="constrained")
     if not rows:
         return figure, [figure.add_subplot()]
-    above, below = figure.subfigures(2, 1, height_ratios=[_LARGE, _SMALL * rows])
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=[_LARGE, _SMALL * rows])[:, 0]
     large = above.add_subplot()
     small = list(below.subplots(rows, min(2, number - 1), squeeze=False, sharey=True).flat)
     for unused in small[number - 1 :]:

@@ -6,8 +6,8 @@ from .palette import css_variables
 
 STYLE = (
     f"""
-:root {{ color-scheme: light dark; {css_variables(False)} --panel: #f5f6f8; --shade: #00000024; }}
-@media (prefers-color-scheme: dark) {{ :root {{ {css_variables(True)} --panel: #1d2128; --shade: #ffffff2e; }} }}
+:root {{ color-scheme: light dark; {css_variables(False)} --panel: #f5f6f8; --shade: #0000001c; }}
+@media (prefers-color-scheme: dark) {{ :root {{ {css_variables(True)} --panel: #1d2128; --shade: #ffffff24; }} }}
 """
     + """
 * { box-sizing: border-box; }

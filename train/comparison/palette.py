@@ -47,7 +47,7 @@ _LINES = {
 }
 
 # What differs from matplotlib's own settings. Text stays text in SVG, and no `$` in a label starts a formula.
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": PAPER["soft"],
     "axes.facecolor": "none",

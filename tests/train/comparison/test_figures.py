@@ -43,7 +43,7 @@ def test_all_are_drawn_and_described(drawings):
     assert [drawing.name for drawing in drawings] == NAMES
     for drawing in drawings:
         assert drawing.png.startswith(b"\x89PNG")
-        assert int.from_bytes(drawing.png[16:20]) == 960  # pixels across
+        assert int.from_bytes(drawing.png[16:20], "big") == 960  # pixels across
         assert re.search(r"\d", drawing.description)
         ElementTree.fromstring(drawing.svg)
 
@@ -99,16 +99,16 @@ def test_labels_are_text_and_nothing_else():
 
 
 @pytest.mark.usefixtures("settings")
-@pytest.mark.parametrize("classes", [2, 3, 4, 15, 20])
-def test_any_number_of_classes(classes):
+@pytest.mark.parametrize(("classes", "numbers"), [(2, 2), (3, 2), (5, 2), (6, 1), (15, 1), (25, 0)])
+def test_any_number_of_classes(classes, numbers):
     labels = [f"label {n}" for n in range(classes)]
-    sketches = draw_confusion(make_results(["tfidf", "scratch", "pretrained"], ["all"], 1, labels, rows=200), {})
-    assert [sketch.part for sketch in sketches] == ([""] if classes < 4 else ["scratch", "pretrained", "tfidf"])
+    sketches = draw_confusion(make_results(["tfidf", "pretrained"], ["all"], 1, labels, rows=200), {})
+    assert [sketch.part for sketch in sketches] == ([""] if classes < 3 else ["pretrained", "tfidf"])
     for sketch in sketches:
         assert [text.get_text() for text in sketch.figure.axes[0].get_yticklabels()] == labels
         for axes in sketch.figure.axes:
             assert len(axes.patches) == classes**2
-            assert len(axes.texts) == (classes**2 if classes in (4, 15) else 0 if classes > 15 else 2 * classes**2)
+            assert len(axes.texts) == numbers * classes**2
 
 
 @pytest.mark.usefixtures("settings")

@@ -97,7 +97,7 @@ def test_text_from_outside_is_text():
     results = make_results(["scratch", "pretrained"], ["all"], 2, [HOSTILE, "pos"], rows=200)
     results["test"]["texts"] = [f"{HOSTILE} {n}" for n in range(len(results["test"]["texts"]))]
     results["data"]["train"]["file"] = results["model"]["path"] = HOSTILE
-    results["data"]["overlap"]["description"] = [HOSTILE]
+    results["data"]["overlap"] = {"removed": {HOSTILE: 3}, "description": [HOSTILE]}
     results["settings"][HOSTILE] = HOSTILE
     results["versions"]["greffe"] = results["machine"]["platform"] = HOSTILE
     results["model"]["pretraining"]["corpus"] = [HOSTILE]

@@ -42,6 +42,15 @@ def test_csv_has_the_runs_and_the_curves():
         assert {name: row[f"chosen_{name}"] for name in run["chosen"]} == run["chosen"]
 
 
+def test_csv_of_a_run_whose_kept_epoch_is_not_known():
+    results = make_results(["scratch"], ["all"], 1)
+    results["runs"][0]["best_epoch"] = None
+    frame = pd.read_csv(io.StringIO(format_csv(results)))
+    assert frame.kept.tolist() == [False] * 8 + [True]
+    assert pd.isna(frame.epoch.iloc[-1])
+    assert frame.test_accuracy.iloc[-1] == results["runs"][0]["test"]["accuracy"]
+
+
 def test_largest_budget():
     results = make_results(seeds=1)
     results["runs"] = [run for run in results["runs"] if (run["method"], run["budget"]) != ("frozen", "all")]
