@@ -139,7 +139,7 @@ def prepare_corpus(gate: StepCounter, workload: Workload) -> None:
 
 def make_config(workload: Workload, tokenizer: Any) -> GPT2Config:
     size = workload.size
-    return GPT2Config(
+    config = GPT2Config(
         vocab_size=len(tokenizer),
         n_positions=_POSITIONS,
         n_embd=size.width,
@@ -150,11 +150,12 @@ def make_config(workload: Workload, tokenizer: Any) -> GPT2Config:
         embd_pdrop=0.0,
         attn_pdrop=0.0,
         tie_word_embeddings=size.tied,
-        num_labels=len(LABELS),
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
+    config.num_labels = len(LABELS)
+    return config
 
 
 def save_classifier(workload: Workload) -> Path:

@@ -84,9 +84,10 @@ def add_processes(size: Size, options: Options, folder: Path) -> Case:
     workload = replace(workload, steps=options.pick(4, 1))
     file = folder / f"{size.name}.pickle"
     file.write_bytes(pickle.dumps(workload))
-    alone = [sys.executable, "-m", "benchmarks.processes", file]
-    together = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d"]
-    together += ["--rdzv_endpoint", "localhost:0", "-m", "benchmarks.processes", file]
+    alone: list[str | Path] = [sys.executable, "-m", "benchmarks.processes", file]
+    launch = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d"]
+    launch += ["--rdzv_endpoint", "localhost:0"]
+    together: list[str | Path] = [sys.executable, *launch, *alone[1:]]
     measured = {"two processes": Measured([]), "one process": Measured([])}
     for _ in tqdm(range(options.count_rounds()), desc="rounds", leave=False, disable=None):
         for name, command in (("one process", alone), ("two processes", together)):

@@ -104,9 +104,11 @@ def main() -> None:
         tokenizer = write_tokenizer(folder, size.vocabulary)
         workload = Workload(size, folder, tokenizer, block_size=options.block_size, steps=options.steps)
         for work, further in _CONTENDERS[options.contender].items():
-            measured = run_apart("profile.profile_steps", work, (workload, *further), options.steps, options.shapes)
-            stage = work.split(".")[1]
-            print_operators(f"{options.contender}, {stage}, {size.name}", *measured, options.rows, options.shapes)
+            milliseconds, operators = run_apart(
+                "profile.profile_steps", work, (workload, *further), options.steps, options.shapes
+            )
+            title = f"{options.contender}, {work.split('.')[1]}, {size.name}"
+            print_operators(title, milliseconds, operators, options.rows, options.shapes)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ print(pipeline("text-classification", model=sys.argv[1])(sys.argv[2]))
 def run(options: Options, folder: Path) -> Iterator[Case]:
     rounds, warm_up = options.rounds or options.pick(5, 1), not options.quick
     python, binaries = sys.executable, Path(sys.executable).parent
-    helps = {
+    helps: dict[str, list[str | Path]] = {
         "greffe": [binaries / "greffe", "--help"],
         "transformers --help": [binaries / "transformers", "--help"],
         "python alone": [python, "-c", "pass"],
@@ -43,7 +43,7 @@ def run(options: Options, folder: Path) -> Iterator[Case]:
     for size in options.choose_sizes("small"):
         workload = Workload(size, folder, write_tokenizer(folder, size.vocabulary))
         ours, theirs = run_apart("ours.save_classifier", workload), run_apart("gpt2.save_classifier", workload)
-        predictions = {
+        predictions: dict[str, list[str | Path]] = {
             "greffe": [python, "-c", _GREFFE, ours, _TEXT],
             "gpt-2, pipeline": [python, "-c", _GPT2, theirs, _TEXT],
             "import torch": [python, "-c", "import torch"],

@@ -66,6 +66,10 @@ def test_every_benchmark_end_to_end(tmp_path: Path, names: set[str]) -> None:
     for name, cases in results["cases"].items():
         compared = {peer for case in cases for peer, values in case["contenders"].items() if "ratios" in values}
         assert compared >= PEERS[name], name
+        if name == "finetune":
+            shares = [values["facts"]["padding"] for values in cases[0]["contenders"].values()]
+            assert all(0 < share < 1 for share in shares)
+            assert shares[0] < max(shares), "texts of similar lengths share Greffe's batches"
         for case in cases:
             assert all(values["median"] > 0 for values in case["contenders"].values())
             assert all(f"\n{peer}  " in done.stdout for peer in case["contenders"])
