@@ -12,6 +12,7 @@ from typing import Any
 from ..run_folder import write_json
 from .words import METHODS, name_method
 
+
 @dataclass(frozen=True)
 class Run:
     """One training: a method on one sample of the labels, with one seed."""
