@@ -114,8 +114,8 @@ def explain_differences(statistics: Results) -> str:
         )
     else:
         covered = (
-            "The interval covers both the choice of the seeds and that of the test texts, which are drawn again "
-            "together (bootstrap, 10,000 draws)."
+            "The interval covers both the choice of the seeds and that of the test texts, which are both drawn "
+            "again (bootstrap, 10,000 draws)."
         )
     return (
         f"Points of test accuracy on the same texts and seeds. {covered} p covers the test texts alone: how often a "
