@@ -56,10 +56,10 @@ section { border-top: 1px solid var(--ink); padding-top: .55rem; margin-top: 3re
   linear-gradient(to left, var(--shade), transparent) 100% / .7rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .92rem; line-height: 1.4; min-width: min(100%, 46rem); }
 th { font-weight: 500; color: var(--soft); font-size: .82rem; text-align: left; vertical-align: bottom; }
-th, td { padding: .42rem 1.1rem .42rem 0; border-bottom: 1px solid var(--line); }
+th, td { padding: .42rem 1rem .42rem 0; border-bottom: 1px solid var(--line); }
 th, td { white-space: nowrap; vertical-align: top; }
 th { vertical-align: bottom; }
-td.long { white-space: normal; overflow-wrap: anywhere; min-width: 15rem; }
+td.long { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 th:last-child, td:last-child { padding-right: 0; }
 .number { text-align: right; font-variant-numeric: lining-nums tabular-nums; }
 tr.strong td { font-weight: 650; }

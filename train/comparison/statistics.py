@@ -2,9 +2,9 @@
 
 Two different doubts attach to a difference, and each has its figure. Another seed, and so other labels, another start
 and another order, would have given another model; another test set would have had other texts. The 95 % interval
-covers both: it draws both again. The p-value covers the second alone: were the two methods, as
-trained here, equally good, each text would favour one or the other by a toss of a coin, and p is how often so many
-coins favour one side as much as was seen. With one seed the interval, too, covers the texts alone.
+covers both: it draws both again. The p-value covers the second alone: were the two methods, as trained here, equally
+good, each text would favour one or the other by a toss of a coin, and p is how often so many coins favour one side as
+much as was seen. With one seed the interval, too, covers the texts alone.
 """
 
 from __future__ import annotations
