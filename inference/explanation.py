@@ -25,6 +25,8 @@ Method = Literal["integrated_gradients", "leave_one_out"]
 DEFAULT_METHOD: Method = "leave_one_out"
 STEPS = 64
 _BATCH = 32
+# Points of the way whose gradients are in memory at once: they take far more of it than predictions.
+_GRADIENTS = 8
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def integrate_gradients(
     # Midpoints of equal steps: as good as a finer grid of their ends.
     shares = (torch.arange(steps, device=model.device) + 0.5) / steps
     gradient = torch.zeros_like(embedded)
-    for chunk in shares.split(_BATCH):
+    for chunk in shares.split(_GRADIENTS):
         points = (baseline + chunk[:, None, None] * (embedded - baseline)).requires_grad_()  # (S, T, d)
         values = log_odds(classifier, model(inputs_embeds=points).logits, target)
         gradient += torch.autograd.grad(values.sum(), points)[0].sum(0, keepdim=True)

@@ -1,7 +1,8 @@
-"""Predictions that are killed again and again: `python kill_predictions.py MODEL INPUT OUTPUT KILLS SEED`.
+"""Predictions that are killed again and again: `python kill_predictions.py MODEL INPUT KILLS SEED OUTPUT…`.
 
 Everything is imported and loaded once; each attempt is a forked process that is killed with SIGKILL at a random moment
-after it has written a part or two. After so many kills the last attempt may end. Prints what the attempts found.
+after it has written a part or two. After so many kills the last attempt may end. Prints, for each output, how many
+parts the attempts found.
 """
 
 import json
@@ -13,38 +14,51 @@ import time
 from pathlib import Path
 
 import torch
-from greffe.inference import load_classifier, predict_file, prediction_job
+from greffe.inference import Classifier, load_classifier, predict_file, prediction_job
 
 prediction_job.WINDOW = 64  # many parts in a short time
 
 
-def main() -> None:
-    model, source, output, kills, seed = sys.argv[1:]
-    torch.set_num_threads(1)
-    classifier = load_classifier(model)
-    draw = random.Random(int(seed))
-    folder = Path(output).with_name(f".{Path(output).name}.parts")
+def attempt(classifier: Classifier, source: str, output: Path) -> int:
+    """Start a process that predicts; its id."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            predict_file(classifier, source, output)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def count_parts(output: Path) -> int:
+    return len(list(output.with_name(f".{output.name}.parts").glob("0*")))
+
+
+def run(classifier: Classifier, source: str, output: Path, kills: int, draw: random.Random) -> list[int]:
     seen = []
     while True:
-        seen.append(len(list(folder.glob("0*"))))
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                predict_file(classifier, source, output)
-                code = 0
-            finally:
-                os._exit(code)
-        if len(seen) <= int(kills):
+        seen.append(count_parts(output))
+        child = attempt(classifier, source, output)
+        if len(seen) <= kills:
             wanted, end = seen[-1] + draw.choice([0, 1, 1, 2]), time.monotonic() + 60
-            while len(list(folder.glob("0*"))) < wanted and time.monotonic() < end:
+            while count_parts(output) < wanted and time.monotonic() < end:
                 time.sleep(0.001)
             time.sleep(draw.uniform(0, 0.05))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if os.WIFEXITED(status):
-            print(json.dumps({"code": os.WEXITSTATUS(status), "kills": len(seen) - 1, "seen": seen}))
-            return
+            if os.WEXITSTATUS(status):
+                raise SystemExit(f"an attempt failed with code {os.WEXITSTATUS(status)}")
+            return seen
+
+
+def main() -> None:
+    model, source, kills, seed, *outputs = sys.argv[1:]
+    torch.set_num_threads(1)
+    classifier, draw = load_classifier(model), random.Random(int(seed))
+    print(json.dumps([run(classifier, source, Path(output), int(kills), draw) for output in outputs]))
 
 
 if __name__ == "__main__":
