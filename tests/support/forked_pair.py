@@ -16,10 +16,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from greffe.train.arguments import FinetuneArguments, PretrainArguments
 from greffe.train.checkpoints import list_checkpoints
 from greffe.train.finetune import finetune
 from greffe.train.pretrain import pretrain
+from greffe.train.stopping import StopSignals, TimeLimit
+from transformers import TrainerControl, TrainingArguments
 
 STAGES = {"pretrain": (pretrain, PretrainArguments), "finetune": (finetune, FinetuneArguments)}
 PATIENCE = 200  # seconds
@@ -68,8 +71,27 @@ def wait_for_pair(pair: list[int]) -> list[int]:
 
 
 def run_stage(stage: str, options: dict) -> None:
-    run, arguments_class = STAGES[stage]
-    run(arguments_class(**options, resume=True))
+    if stage == "agree":
+        agree(Path(options["output"]))
+    else:
+        run, arguments_class = STAGES[stage]
+        run(arguments_class(**{**options, "resume": True}))
+
+
+def agree(folder: Path) -> None:
+    """One step with a clock of its own, and a signal that only the second gets; writes what each makes of it."""
+    rank = int(os.environ["RANK"])
+    PartialState(cpu=True)
+    limit = TimeLimit(max_minutes=10)
+    limit.start(seconds=60.0 * (1 + rank))
+    limit.on_pre_optimizer_step(None, None, None)
+    signals, control = StopSignals(), TrainerControl()
+    with signals.heard():
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        signals.on_step_end(TrainingArguments(use_cpu=True), None, control)
+    folder.mkdir(exist_ok=True)
+    (folder / f"{rank}.json").write_text(json.dumps([limit.progress, signals.agreed, control.should_save]))
 
 
 def attempt(stage: str, options: dict, after: int | None, name: str, ranks: list[int]) -> list[int]:
@@ -89,7 +111,11 @@ def newest_step(folder: Path) -> int:
 
 def main() -> None:
     scenarios = json.loads(Path(sys.argv[1]).read_text())
-    print(json.dumps([[attempt(stage, options, *each) for each in attempts] for stage, options, attempts in scenarios]))
+    ends = {
+        name: [attempt(stage, options, *each) for each in attempts]
+        for name, (stage, options, attempts) in scenarios.items()
+    }
+    print(json.dumps(ends))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import run_python
-from greffe.train.arguments import FinetuneArguments, PretrainArguments
 from greffe.train.checkpoints import find_fault, list_checkpoints
 from processes import flags_of
 from tiny_stages import assert_same_weights, finetune_options, pretrain_options
@@ -24,84 +21,69 @@ TO_THE_END: Attempt = (None, "", [])
 PAIR = Path(__file__).parents[1] / "support" / "forked_pair.py"
 
 
-def run_pairs(stage: str, runs: list[tuple[Any, list[Attempt]]], folder: Path) -> tuple[list[list[list[int]]], str]:
-    """How each attempt of each run ended, as two exit codes, and what was said."""
-    scenarios = []
-    for arguments, attempts in runs:
-        options = asdict(arguments)
-        del options["resume"]
-        scenarios.append([stage, options, attempts])
+STOPPED: list[Attempt] = [(3, "SIGTERM", [1]), (6, "SIGKILL", [0, 1]), TO_THE_END]
+# A rate at which nothing is learned: evaluations soon get no better.
+VAIN = {"early_stopping_patience": 2, "eval_steps": 2, "learning_rate": 5.0, "max_grad_norm": 0.0, "max_steps": 99}
+TIMED = {"max_minutes": 0.02, "max_steps": -1, "save_steps": 10_000, "eval_steps": 10_000}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What pairs of processes did: how each attempt of each run ended, as two exit codes, and what was said."""
+
+    folder: Path
+    ends: dict[str, list[list[int]]]
+    said: str
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny_corpus: Path, tiny_base: Path, labelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    """All of them in one go: starting takes longer than training."""
+    folder = tmp_path_factory.mktemp("pairs")
+    causal = {"per_device_train_batch_size": 2, "max_steps": 24}
+    classifier = {"per_device_train_batch_size": 2, "num_train_epochs": 2, "save_steps": 3}
+    scenarios: dict[str, Any] = {"agree": ("agree", {"output": str(folder / "agree")}, [TO_THE_END])}
+    for name, changes, attempts in (
+        ("pretrain", causal, [TO_THE_END]),
+        ("pretrain-stopped", causal, STOPPED),
+        ("timed", TIMED, [TO_THE_END]),
+        ("vain", VAIN, [TO_THE_END]),
+    ):
+        options = asdict(pretrain_options(tiny_corpus, folder / name, **changes))
+        scenarios[name] = ("pretrain", options, attempts)
+    for name, attempts in (("finetune", [TO_THE_END]), ("finetune-stopped", STOPPED)):
+        options = asdict(finetune_options(tiny_base, labelled, folder / name, **classifier))
+        scenarios[name] = ("finetune", options, attempts)
     (folder / "scenarios.json").write_text(json.dumps(scenarios))
     command = [sys.executable, PAIR, folder / "scenarios.json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=400)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+    return Pairs(folder, json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
-def check_stops_and_continues(stage: str, make_options: Callable[[Path], Any], tmp_path: Path) -> None:
-    stopped: list[Attempt] = [(3, "SIGTERM", [1]), (6, "SIGKILL", [0, 1]), TO_THE_END]
-    runs = [(make_options(tmp_path / "whole"), [TO_THE_END]), (make_options(tmp_path / "run"), stopped)]
-    ends, said = run_pairs(stage, runs, tmp_path)
-    assert ends == [[[0, 0]], [[143, 143], [-9, -9], [0, 0]]]
-    assert said.count("stopped by SIGTERM after step") == 1  # one of the two says so
-    assert said.count("continuing from checkpoint-") == 2
-    assert_same_weights(tmp_path / "whole", tmp_path / "run")
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+def test_they_stop_together_and_continue(stage: str, pairs: Pairs) -> None:
+    """A signal to one of them, then both killed: the weights are those of two that nothing stopped."""
+    assert pairs.ends[stage] == [[0, 0]]
+    assert pairs.ends[f"{stage}-stopped"] == [[143, 143], [-9, -9], [0, 0]]
+    assert_same_weights(pairs.folder / stage, pairs.folder / f"{stage}-stopped")
 
 
-def test_pretraining_stops_together_and_continues(tiny_corpus: Path, tmp_path: Path) -> None:
-    def make_options(output: Path) -> PretrainArguments:
-        return pretrain_options(tiny_corpus, output, per_device_train_batch_size=2, max_steps=24)
-
-    check_stops_and_continues("pretrain", make_options, tmp_path)
+def test_one_of_them_speaks(pairs: Pairs) -> None:
+    assert pairs.said.count("stopped by SIGTERM after step") == 2  # once for each stage
+    assert pairs.said.count("continuing from checkpoint-") == 4
 
 
-def test_finetuning_stops_together_and_continues(tiny_base: Path, labelled: Path, tmp_path: Path) -> None:
-    def make_options(output: Path) -> FinetuneArguments:
-        changes = {"per_device_train_batch_size": 2, "num_train_epochs": 2, "save_steps": 3}
-        return finetune_options(tiny_base, labelled, output, **changes)
-
-    check_stops_and_continues("finetune", make_options, tmp_path)
-
-
-def test_the_clock_and_early_stopping_end_both(tiny_corpus: Path, tmp_path: Path) -> None:
-    timed = {"max_minutes": 0.02, "max_steps": -1, "save_steps": 10_000, "eval_steps": 10_000}
-    # A rate at which nothing is learned: evaluations soon get no better.
-    early = {"early_stopping_patience": 2, "eval_steps": 2, "learning_rate": 5.0, "max_grad_norm": 0.0, "max_steps": 99}
-    runs = [(pretrain_options(tiny_corpus, tmp_path / "timed", **timed), [TO_THE_END])]
-    runs += [(pretrain_options(tiny_corpus, tmp_path / "early", **early), [TO_THE_END])]
-    ends, _ = run_pairs("pretrain", runs, tmp_path)
-    assert ends == [[[0, 0]], [[0, 0]]]
-    timed_record, early_record = (json.loads((tmp_path / n / "greffe.json").read_text()) for n in ("timed", "early"))
-    assert timed_record["seconds"] >= 1.2
-    assert early_record["steps"] < 99
+def test_the_clock_and_early_stopping_end_both(pairs: Pairs) -> None:
+    assert (pairs.ends["timed"], pairs.ends["vain"]) == ([[0, 0]], [[0, 0]])
+    timed, vain = (json.loads((pairs.folder / name / "greffe.json").read_text()) for name in ("timed", "vain"))
+    assert timed["seconds"] >= 1.2
+    assert vain["steps"] < 99
 
 
-def test_processes_agree_on_signals_and_clocks(tmp_path: Path) -> None:
+def test_they_agree_on_signals_and_clocks(pairs: Pairs) -> None:
     """Each of the two has a clock of its own, and only the second gets the signal."""
-    code = """
-import json, os, signal
-from accelerate import PartialState
-from forked_pair import start_pair, wait_for_pair
-from greffe.train.stopping import StopSignals, TimeLimit
-from transformers import TrainerControl, TrainingArguments
-
-def agree():
-    rank = int(os.environ["RANK"])
-    PartialState(cpu=True)
-    limit = TimeLimit(max_minutes=10)
-    limit.start(seconds=60.0 * (1 + rank))
-    limit.on_pre_optimizer_step(None, None, None)
-    signals, control = StopSignals(), TrainerControl()
-    with signals.heard():
-        if rank == 1: os.kill(os.getpid(), signal.SIGTERM)
-        signals.on_step_end(TrainingArguments(use_cpu=True), None, control)
-    with open(f"{rank}.json", "w") as file:
-        json.dump([limit.progress, signals.agreed, control.should_save], file)
-
-print(wait_for_pair(start_pair(agree)))
-"""
-    assert run_python(sys.executable, code, tmp_path, PYTHONPATH=str(PAIR.parent)) == [0, 0]
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    first, second = (json.loads((pairs.folder / "agree" / f"{rank}.json").read_text()) for rank in range(2))
     assert first == second
     assert first[0] == pytest.approx(0.2, abs=0.01)
     assert first[1:] == [signal.SIGTERM, True]
