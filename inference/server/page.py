@@ -70,7 +70,7 @@ def _theme() -> gr.themes.Base:
         neutral_hue="slate",
         font=["system-ui", "sans-serif"],
         font_mono=["ui-monospace", "monospace"],
-    )
+    ).set(body_text_color_subdued="*neutral_500")  # the theme's own is too pale to read on white
 
 
 __all__ = ["make_page", "mount_page"]

@@ -11,23 +11,24 @@ from greffe.inference.explanation_report import explanation_fragment
 
 _SHOWN = 10  # labels that have a bar
 
-# The colours are those of Gradio's theme, which knows the light and the dark.
+# The colours are those of Gradio's theme, which knows the light and the dark; !important where it has its own.
 STYLE = """
 .gradio-container { width: 100% !important; max-width: 60rem !important; margin: 0 auto !important; }
 .gradio-container .html-container { padding: 0 !important; }
 @media (max-width: 40rem) { .gradio-container .main.fillable { padding: .75rem !important; } }
-.greffe-head h1 { font-size: 1.5rem; font-weight: 650; margin: 0; overflow-wrap: anywhere; }
-.greffe-head p { color: var(--body-text-color-subdued); margin: .15rem 0 0; }
-.greffe-title { color: var(--block-title-text-color); margin-bottom: .5rem; }
+.greffe-head h1 { font-size: 1.5rem; font-weight: 650; margin: 0 !important; overflow-wrap: anywhere; }
+.greffe-head p { color: var(--body-text-color-subdued) !important; margin: .15rem 0 0 !important; }
+.greffe-title { color: var(--block-title-text-color) !important; margin-bottom: .5rem; }
 .greffe-result { display: grid; gap: .55rem; }
 .greffe-answer { font-size: 1.6rem; font-weight: 650; line-height: 1.2; overflow-wrap: anywhere; }
 .greffe-bar { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: .1rem .75rem; align-items: baseline; }
 .greffe-bar b { font-weight: 500; overflow-wrap: anywhere; }
-.greffe-bar span { font-variant-numeric: tabular-nums; color: var(--body-text-color-subdued); }
+.greffe-bar span { font-variant-numeric: tabular-nums; color: var(--body-text-color-subdued) !important; }
 .greffe-bar i { grid-column: 1 / -1; height: .5rem; border-radius: .25rem; background: var(--border-color-primary); }
 .greffe-bar i i { display: block; height: 100%; min-width: 2px; background: var(--color-accent); }
 .greffe-why { line-height: 1.75; }
-.greffe-note { color: var(--body-text-color-subdued); font-size: .85rem; line-height: 1.45; margin-top: .6rem; }
+.greffe-note { color: var(--body-text-color-subdued) !important; font-size: .85rem; line-height: 1.45; }
+.greffe-why + .greffe-note { margin-top: .6rem; }
 """
 
 

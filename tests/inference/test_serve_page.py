@@ -262,6 +262,7 @@ def test_nothing_comes_from_elsewhere(
     ours = (classifier_server.address, writer_server.address, "data:", "blob:", "chrome")
     assert len(addresses) > 10
     assert [address for address in addresses if not address.startswith(ours)] == []
+    assert classifier_server.connections() == writer_server.connections() == []
 
 
 def test_open_pages_do_not_hold_up_the_end(browser: Browser, writer_server: ModelServer) -> None:

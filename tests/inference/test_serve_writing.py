@@ -14,7 +14,7 @@ from greffe.inference.server.metrics import Metrics
 from greffe.inference.server.writing import MAX_WAITING, Writer
 from model_server import save_language_model
 
-ENDLESS = {"prompt": "un livre", "max_new_tokens": 1_000_000, "temperature": 0, "use_cache": False}
+ENDLESS = {"prompt": "un livre", "max_new_tokens": 3000, "temperature": 0, "use_cache": False}
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,16 @@ from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
 from tiny_models import tiny_config
 from tiny_tokenizers import WORDS, word_tokenizer
 
+# Python runs this file, where it finds it, before anything else: it notes whom the process speaks to.
+_WATCH = """
+import pathlib, sys
+def note(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        with pathlib.Path(__file__).with_name("connections.log").open("a") as file:
+            print(event, arguments[-1] if event == "socket.connect" else arguments[0], file=file)
+sys.addaudithook(note)
+"""
+
 
 @dataclass
 class Answer:
@@ -39,6 +49,12 @@ class ModelServer:
 
     address: str
     process: subprocess.Popen[str]
+    folder: Path
+
+    def connections(self) -> list[str]:
+        """Whom the process has spoken to, or asked the address of."""
+        log = self.folder / "connections.log"
+        return log.read_text().splitlines() if log.exists() else []
 
     @property
     def place(self) -> tuple[str, int]:
@@ -78,17 +94,17 @@ class ModelServer:
 def serving(*arguments: str | Path, cwd: Path) -> Iterator[ModelServer]:
     """`greffe serve` with these arguments, on a free port, until the end of the block."""
     command = [sys.executable, "-m", "greffe.train.cli", "serve", *map(str, arguments), "--port", "0"]
+    (cwd / "sitecustomize.py").write_text(_WATCH)
+    environment = {**os.environ, "TMPDIR": str(cwd), "PYTHONPATH": str(cwd)}
     with (cwd / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=cwd, env={**os.environ, "TMPDIR": str(cwd)}
-        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=cwd, env=environment)
     try:
         first = process.stdout.readline()
         address = re.search(r"http://\S+", first)
         if not address:
             process.wait(20)
             raise AssertionError((cwd / "server.log").read_text()[-3000:])
-        yield ModelServer(address.group(), process)
+        yield ModelServer(address.group(), process, cwd)
     finally:
         process.terminate()
         try:
