@@ -282,5 +282,10 @@ def native_bf16() -> bool:
 
 def announce(line: str) -> None:
     """A line for the person who watches, beside the progress bar; of several processes the first one speaks."""
-    if os.environ.get("RANK", "0") == "0":
+    if is_first_process():
         print(line, file=sys.stderr, flush=True)
+
+
+def is_first_process() -> bool:
+    """Whether this is the only process, or the one of several that speaks."""
+    return os.environ.get("RANK", "0") == "0"

@@ -11,10 +11,13 @@ def main(argv: Sequence[str]) -> None:
     usage = "--model DIR --train FILE --output DIR [--config FILE] [options]"
     arguments = parse_arguments(FinetuneArguments, argv, "greffe finetune", usage)
     from greffe.train.finetune import finetune
+    from greffe.train.stage_trainer import is_first_process
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of the library's saving and loading; training has its own
     record = finetune(arguments)
+    if not is_first_process():
+        return
     for part, metrics in record["metrics"].items():
         figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items() if isinstance(value, float))
         print(f"{part}: {figures}")
