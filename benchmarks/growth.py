@@ -26,7 +26,7 @@ _BATCH_TOKENS = 4096
 
 
 def run(options: Options, folder: Path) -> Iterator[Case]:
-    write_corpus(folder, 3, options.corpus)
+    write_corpus(folder, options.pick(3, 1), options.corpus)
     for size in options.choose_sizes("experiment"):
         yield from grow_corpus(size, options, folder)
         yield from grow_vocabulary(size, options, folder)
