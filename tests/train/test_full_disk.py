@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from environments import run_python
-from greffe.modeling.parameters import read_config
+from greffe.modeling import GreffeForCausalLM
+from greffe.tokenization import load_tokenizer
 from greffe.train.arguments import PretrainArguments
 from greffe.train.checkpoints import list_checkpoints
 from greffe.train.finetune import finetune
 from greffe.train.full_disk import FullDiskError, explain_full_disk
 from greffe.train.pretrain import pretrain
+from greffe.train.run_folder import write_model
 from processes import flags_of
 from tiny_stages import assert_same_weights, finetune_options, pretrain_options, unfinish
 
@@ -142,11 +144,17 @@ def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
         raise PermissionError("denied")
 
 
-def test_a_model_that_was_not_written_whole_is_none(pretrained: PretrainArguments, tmp_path: Path) -> None:
-    """What a run leaves that is killed while its files get their places: nothing loads it."""
-    unfinish(Path(pretrained.output), tmp_path / "run")
-    (tmp_path / "run" / "model.safetensors").touch()
-    with pytest.raises(FileNotFoundError, match=r"config\.json"):
-        read_config(str(tmp_path / "run"))
-    pretrain(replace(pretrained, output=str(tmp_path / "run"), resume=True))
-    assert_same_weights(Path(pretrained.output), tmp_path / "run")
+@pytest.mark.parametrize("stuck", ["tokenizer.json", "model.safetensors", "config.json"])
+def test_a_model_that_was_not_written_whole_is_none(stuck: str, tiny_base: Path, tmp_path: Path) -> None:
+    """Its files get their places one by one; whichever is the last that does, nobody takes the folder for a model."""
+    model, tokenizer = GreffeForCausalLM.from_pretrained(tiny_base), load_tokenizer(tiny_base)
+    (tmp_path / stuck).mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_model(tmp_path, model, tokenizer, {"stage": "pretrain"})
+    assert not (tmp_path / "greffe.json").exists()
+    assert not (tmp_path / "config.json").is_file()
+    assert not (tmp_path / ".model.partial").exists()
+    (tmp_path / stuck).rmdir()
+    write_model(tmp_path, model, tokenizer, {"stage": "pretrain"})
+    assert_same_weights(tiny_base, tmp_path)
+    assert json.loads((tmp_path / "greffe.json").read_text())["stage"] == "pretrain"
