@@ -14,6 +14,9 @@ from typing import Any
 
 from .rounds import Measured
 
+# Facts that are shares.
+_SHARES = {"padding", "of ceiling"}
+
 
 @dataclass
 class Case:
@@ -57,7 +60,7 @@ def print_case(case: Case) -> None:
     print(f"\n{case.benchmark}, {case.name}: {case.unit}, {rounds} round{'s' if rounds > 1 else ''}")
     header = f"{'':<{width}}{'median':>9}{'spread':>18}{case.base + ' is':>18}{'spread':>18}"
     header += f"{'peak MB':>9}{'steps':>7}" if with_memory else ""
-    print(header + "".join(f"{name:>9}" for name in facts))
+    print(header + "".join(f"{name:>{len(name) + 2}}" for name in facts))
     for name, measured in case.measured.items():
         line = f"{name:<{width}}{_number(statistics.median(measured.values)):>9}{_spread(measured.values):>18}"
         if name == case.base:
@@ -68,7 +71,7 @@ def print_case(case: Case) -> None:
         if measured.peak_megabytes is not None and measured.held_megabytes is not None:
             peak, held = measured.peak_megabytes, measured.held_megabytes
             line += f"{peak:>9,.0f}{peak - held:>7,.0f}"
-        line += "".join(f"{_fact(fact, measured):>9}" for fact in facts)
+        line += "".join(f"{_fact(fact, measured):>{len(fact) + 2}}" for fact in facts)
         print(line.rstrip(), flush=True)
 
 
@@ -83,7 +86,7 @@ def _spread(values: Sequence[float]) -> str:
 def _fact(name: str, measured: Measured) -> str:
     if name not in measured.facts:
         return ""
-    return f"{measured.facts[name]:.0%}" if name == "padding" else _number(measured.facts[name])
+    return f"{measured.facts[name]:.0%}" if name in _SHARES else _number(measured.facts[name])
 
 
 def describe_machine() -> dict[str, Any]:

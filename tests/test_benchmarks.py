@@ -102,16 +102,16 @@ def test_contender_that_fails_says_why(tmp_path: Path) -> None:
 
 def test_gate_measures_slices_and_ends() -> None:
     here, there = Pipe()
+    held = []
 
     def work() -> None:
         gate = Gate(there)
-        held = []
         with suppress(SystemExit):
-            while True:
-                held.append(np.ones(2**20))  # 8 MB more in each step
+            for _ in range(8):  # more than are asked for
+                held.append(np.ones(2**20))  # 8 MB
                 gate.step(tokens=10)
 
-    thread = Thread(target=work)
+    thread = Thread(target=work, daemon=True)
     thread.start()
     assert here.recv().counts == {"tokens": 10}, "the first step, which is not measured"
     here.send(3)
@@ -120,7 +120,7 @@ def test_gate_measures_slices_and_ends() -> None:
     one = here.recv()
     here.send(0)
     thread.join(10)
-    assert not thread.is_alive()
+    assert len(held) == 5, "the first step, three, one, and no further"
     assert (three.counts, one.counts) == ({"tokens": 30}, {"tokens": 10})
     assert 0 < one.held - three.held < 16
     assert one.peak >= one.held
