@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .formats import TABLE_FORMATS, TEXT_FORMATS, format_of
+from .formats import TABLE_FORMATS, format_of
 from .text_stream import Errors, TextStream
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -56,7 +56,8 @@ def read_rows(path: Path, columns: Sequence[Column], errors: Errors = "strict") 
 
 def place_of(source: Path | str, number: int) -> str:
     """Where a row stands, as an error names it."""
-    return f"{source}, {'line' if format_of(source) in TEXT_FORMATS else 'row'} {number:,}"
+    has_lines = isinstance(source, Path) and format_of(source) not in (".parquet", ".arrow")
+    return f"{source}, {'line' if has_lines else 'row'} {number:,}"
 
 
 def _read_jsonl(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:

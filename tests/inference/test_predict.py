@@ -152,7 +152,7 @@ def test_windows_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
 def test_killed_and_continued_gives_the_same_bytes(
     classifier: Classifier, classifier_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_table(tmp_path / "in.jsonl", make_rows(1000))
+    source = write_table(tmp_path / "in.jsonl", make_rows(3000))  # more than a fast machine does between kills
     names, kills = ["out.csv", "out.jsonl", "out.parquet"], 6
     command = [sys.executable, KILL, classifier_folder, source, kills, 3, *(tmp_path / name for name in names)]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=tmp_path, timeout=300)

@@ -48,9 +48,9 @@ def run(classifier: Classifier, source: str, output: Path, kills: int, draw: ran
             time.sleep(draw.uniform(0, 0.05))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        if os.WIFEXITED(status):
-            if os.WEXITSTATUS(status):
-                raise SystemExit(f"an attempt failed with code {os.WEXITSTATUS(status)}")
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            raise SystemExit(f"an attempt failed with code {os.WEXITSTATUS(status)}")
+        if output.exists():  # ended, or killed after it had given the file its name
             return seen
 
 

@@ -91,7 +91,7 @@ def test_early_stopping_remembers_how_long_it_waited(tiny_corpus: Path, tmp_path
     # A rate at which nothing is learned: evaluations soon get no better.
     changes = {
         "early_stopping_patience": 3, "learning_rate": 5.0, "eval_steps": 4, "save_steps": 2, "max_steps": 200,
-        "max_grad_norm": 0.0, "save_total_limit": 100, "warmup_steps": 0,
+        "max_grad_norm": 0.0, "save_total_limit": 100, "warmup_steps": 0, "embeddings": "random",
     }  # fmt: skip
     whole = pretrain(pretrain_options(tiny_corpus, tmp_path / "whole", **changes))
     last = whole["steps"]
