@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("--texts", type=int, default=200, metavar="N", help="spread over the file; default: 200")
-    parser.add_argument("--steps", type=int, default=64, metavar="N", help="of integrated gradients; default: 64")
+    parser.add_argument("--steps", type=int, default=32, metavar="N", help="of integrated gradients; default: 32")
     options = parser.parse_args()
     classifier = load_classifier(options.model)
     windows = open_source([options.file], "text", "strict", sys.stdin.buffer).windows()

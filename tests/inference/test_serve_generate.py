@@ -3,7 +3,7 @@
 import http.client
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,26 @@ def test_a_client_that_leaves_stops_the_model(server: ModelServer, stream: bool)
     start = time.perf_counter()
     assert server.ask("/generate", SETTINGS).status == 200
     assert time.perf_counter() - start < 2
+
+
+def test_a_client_that_leaves_gives_up_its_place(server: ModelServer) -> None:
+    waiting = 'greffe_queue_length{queue="generate"}'
+    connection, response = open_stream(server, ENDLESS)
+    next(read_events(response))
+    second = http.client.HTTPConnection(*server.place, timeout=30)
+    second.request("POST", "/generate", json.dumps(ENDLESS))
+    wait_for(lambda: server.metric(waiting) == 1)
+    second.close()
+    wait_for(lambda: server.metric(waiting) == 0)
+    assert next(read_events(response))["piece"], "the first is still being written"
+    connection.close()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 3
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_time_is_limited(server: ModelServer) -> None:

@@ -95,7 +95,8 @@ def serving(*arguments: str | Path, cwd: Path) -> Iterator[ModelServer]:
     """`greffe serve` with these arguments, on a free port, until the end of the block."""
     command = [sys.executable, "-m", "greffe.train.cli", "serve", *map(str, arguments), "--port", "0"]
     (cwd / "sitecustomize.py").write_text(_WATCH)
-    environment = {**os.environ, "TMPDIR": str(cwd), "PYTHONPATH": str(cwd)}
+    paths = filter(None, [str(cwd), os.environ.get("PYTHONPATH")])
+    environment = {**os.environ, "TMPDIR": str(cwd), "PYTHONPATH": os.pathsep.join(paths)}
     with (cwd / "server.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=cwd, env=environment)
     try:

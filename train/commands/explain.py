@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="delete each token and look, or integrate the gradient; default: leave_one_out",
     )
     parser.add_argument(
-        "--steps", type=int, default=64, metavar="N", help="of the integration; more are more exact; default: 64"
+        "--steps", type=int, default=32, metavar="N", help="of the integration; more are more exact; default: 32"
     )
     parser.add_argument("--output", metavar="FILE", help="write a page too: a new .html file")
 
