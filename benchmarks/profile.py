@@ -73,15 +73,15 @@ def profile_steps(work: str, arguments: tuple[Any, ...], steps: int, shapes: boo
 
 def print_operators(title: str, milliseconds: float, operators: list[Operator], rows: int, shapes: bool) -> None:
     print(f"\n{title}: {milliseconds:,.1f} ms a step")
-    print(f"{'operator':<48}{'calls':>8}{'ms':>10}{'share':>8}")
+    print(f"{'operator':<60}{'calls':>8}{'ms':>10}{'share':>8}")
     for operator in operators[:rows]:
         share = operator.milliseconds / milliseconds
-        line = f"{operator.name[:47]:<48}{operator.calls:>8,.0f}{operator.milliseconds:>10,.2f}{share:>8.1%}"
+        line = f"{operator.name[:59]:<60}{operator.calls:>8,.0f}{operator.milliseconds:>10,.2f}{share:>8.1%}"
         print(f"{line}  {operator.shapes}" if shapes else line)
     others = sum(operator.milliseconds for operator in operators[rows:])
     outside = milliseconds - sum(operator.milliseconds for operator in operators)
-    print(f"{'other operators':<56}{others:>10,.2f}{others / milliseconds:>8.1%}")
-    print(f"{'no operator: Python':<56}{outside:>10,.2f}{outside / milliseconds:>8.1%}", flush=True)
+    print(f"{'other operators':<68}{others:>10,.2f}{others / milliseconds:>8.1%}")
+    print(f"{'no operator: Python':<68}{outside:>10,.2f}{outside / milliseconds:>8.1%}", flush=True)
 
 
 def main() -> None:
