@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -107,16 +108,30 @@ def test_early_stopping_remembers_how_long_it_waited(tiny_corpus: Path, tmp_path
 
 
 def test_a_timed_run_goes_on_with_the_time_that_is_left(tiny_corpus: Path, tmp_path: Path) -> None:
-    changes = {"max_steps": -1, "save_steps": 5, "eval_steps": 10_000, "max_minutes": 0.02}
+    """The learning rate tells the time: it falls in a line to the end of the minutes, and does not start anew."""
+    changes = {
+        "max_steps": -1, "max_minutes": 0.02, "save_steps": 5, "save_total_limit": 1000, "eval_steps": 10_000,
+        "lr_scheduler_type": "linear", "warmup_steps": 0, "learning_rate": 1e-3,
+    }  # fmt: skip
     first = pretrain(pretrain_options(tiny_corpus, tmp_path / "first", **changes))
     assert first["seconds"] >= 1.2
     unfinish(tmp_path / "first", tmp_path / "again")
     again = pretrain(pretrain_options(tiny_corpus, tmp_path / "again", resume=True, **changes))
     assert again["steps"] == first["steps"]  # its time was over
     unfinish(tmp_path / "first", tmp_path / "rest")
-    (list_checkpoints(tmp_path / "rest")[-1] / "manifest.json").unlink()
-    rest = pretrain(pretrain_options(tiny_corpus, tmp_path / "rest", resume=True, **changes))
-    assert rest["steps"] < 1.5 * first["steps"]  # a few, but not all of its minutes anew
+    checkpoints = list_checkpoints(tmp_path / "rest")
+    middle, *later = checkpoints[len(checkpoints) // 2 :]
+    for checkpoint in later:
+        shutil.rmtree(checkpoint)
+    pretrain(pretrain_options(tiny_corpus, tmp_path / "rest", resume=True, **changes))
+    rates = [rate_of(path) for path in list_checkpoints(tmp_path / "rest")]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == 0 < rate_of(middle)
+
+
+def rate_of(checkpoint: Path) -> float:
+    (rate,) = set(torch.load(checkpoint / "scheduler.pt", weights_only=True)["_last_lr"])
+    return rate
 
 
 def history(checkpoint: Path) -> list[dict[str, Any]]:
