@@ -8,6 +8,17 @@ from typing import Any
 from torch import nn
 
 
+class MismatchError(RuntimeError):
+    """Weights whose shapes differ from the model's; `shapes` says which."""
+
+    def __init__(self, model: nn.Module, source: str, mismatched_keys: Iterable[tuple[str, Any, Any]]):
+        self.shapes = _shapes(mismatched_keys)
+        super().__init__(
+            f"{type(model).__name__} does not fit the checkpoint in {source}: {self.shapes}. Load it with the sizes and"
+            " the num_labels that it was saved with, or pass ignore_mismatched_sizes=True to draw these weights anew."
+        )
+
+
 def describe_loading(model: nn.Module, source: str, loading_info: Any) -> str | None:
     """A few sentences on a load that changed something; None when every weight was simply read."""
     mismatched = loading_info.mismatched_keys
@@ -29,15 +40,6 @@ def describe_loading(model: nn.Module, source: str, loading_info: Any) -> str | 
     return " ".join(sentences)
 
 
-def describe_mismatch(model: nn.Module, source: str, mismatched_keys: Iterable[tuple[str, Any, Any]]) -> str:
-    """The error for weights whose shapes differ from the model's: expected, found, remedy."""
-    return (
-        f"{type(model).__name__} does not fit the checkpoint in {source}: {_shapes(mismatched_keys)}. Load it with the "
-        "sizes and the num_labels that it was saved with, or pass ignore_mismatched_sizes=True to draw these weights "
-        "anew."
-    )
-
-
 def _shapes(mismatched_keys: Iterable[tuple[str, Any, Any]]) -> str:
     return "; ".join(
         f"expected {name} of shape {tuple(in_model)}, found {tuple(in_checkpoint)}"
@@ -50,4 +52,4 @@ def _summary(names: Iterable[str]) -> str:
     return ", ".join(sorted({name if name.startswith("model.") else name.split(".")[0] for name in names}))
 
 
-__all__ = ["describe_loading", "describe_mismatch"]
+__all__ = ["MismatchError", "describe_loading"]

@@ -34,10 +34,11 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import can_return_tuple, logging
 from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.import_utils import is_tracing
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_greffe import GreffeConfig
-from .load_report import describe_loading, describe_mismatch
+from .load_report import MismatchError, describe_loading
 from .loss import classification_loss, linear_cross_entropy
 
 # The library's own logger of load reports: what silences or records its reports does so with ours.
@@ -199,7 +200,7 @@ class GreffePreTrainedModel(PreTrainedModel):
         """Say in plain words what came from the checkpoint and what is new, in place of the library's table."""
         source = load_config.pretrained_model_name_or_path
         if loading_info.mismatched_keys and not load_config.ignore_mismatched_sizes:
-            raise RuntimeError(describe_mismatch(model, source, loading_info.mismatched_keys))
+            raise MismatchError(model, source, loading_info.mismatched_keys)
         if not loading_info.conversion_errors:
             loading_info.create_loading_report = lambda *_: None
         loading_info = PreTrainedModel._finalize_model_loading(model, load_config, loading_info)
@@ -269,6 +270,10 @@ class GreffeModel(GreffePreTrainedModel):
     ) -> Any:
         """What each position may see, in the form that the attention implementation wants."""
         if self.config.is_causal:
+            if cache is None and self.config._attn_implementation == "sdpa" and _pads_on_the_right(attention_mask):
+                # A text never sees what follows it, padding included: the square mask alone says it all, and lets
+                # torch skip the half that it hides.
+                return create_causal_mask(self.config, embeds, None, None)
             return create_causal_mask(self.config, embeds, attention_mask, cache, position_ids)
         documents = None
         if position_ids is not None and attention_mask is None:
@@ -342,6 +347,8 @@ class GreffeForMaskedLM(GreffePreTrainedModel):
     def __init__(self, config: GreffeConfig):
         config = _with_direction(config, is_causal=False)
         super().__init__(config)
+        if config.shifted_masks:
+            self.loss_type = "ForCausalLM"  # so that Trainer, which divides by their number, counts no first label
         self.model = GreffeModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
@@ -367,6 +374,8 @@ class GreffeForMaskedLM(GreffePreTrainedModel):
         hidden_states = outputs.last_hidden_state
         if self.config.shifted_masks:
             hidden_states = hidden_states.roll(1, dims=1)  # what position t - 1 predicts is read at t
+            if labels is not None:  # nothing precedes the first position: what is read there comes from the last
+                labels = nn.functional.pad(labels[:, 1:], (1, 0), value=-100)
         loss, logits = _loss_and_logits(self, hidden_states, labels, **kwargs)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
@@ -405,7 +414,7 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
             use_cache=use_cache,
             **kwargs,
         )
-        pooled = self._pool(outputs.last_hidden_state, attention_mask)  # (B, d)
+        pooled = self.pool(outputs.last_hidden_state, attention_mask)  # (B, d)
         logits = self.score(self.dropout(pooled))  # (B, C)
         loss: Any = None
         if labels is not None:
@@ -420,7 +429,7 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
             attentions=outputs.attentions,
         )
 
-    def _pool(self, hidden_states: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def pool(self, hidden_states: Tensor, attention_mask: Tensor | None) -> Tensor:
         """One vector per text, (B, T, d) -> (B, d), from its real tokens alone."""
         batch, length, _ = hidden_states.shape
         if attention_mask is None or attention_mask.ndim != 2:
@@ -437,6 +446,13 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
         if self.config.num_labels == 1:
             return "regression"
         return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
+def _pads_on_the_right(attention_mask: Tensor | None) -> bool:
+    """Whether no padding precedes a real token; what is traced cannot depend on it, and is taken to be otherwise."""
+    if attention_mask is None or attention_mask.ndim != 2 or is_tracing(attention_mask):
+        return False
+    return bool((attention_mask[:, 1:] <= attention_mask[:, :-1]).all())
 
 
 def _with_direction(config: GreffeConfig, is_causal: bool) -> GreffeConfig:

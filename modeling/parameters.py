@@ -13,6 +13,7 @@ from torch import nn
 
 from . import modeling_greffe
 from .configuration_greffe import GreffeConfig
+from .load_report import MismatchError
 from .modeling_greffe import GreffeForCausalLM, GreffeForSequenceClassification, GreffePreTrainedModel
 
 # The parts in the order of the computation, by the module that holds them.
@@ -84,9 +85,20 @@ def load_model(model_class: type[GreffePreTrainedModel], folder: str, **options:
     if not any(Path(folder).glob("*.safetensors")):
         raise FileNotFoundError(f"expected weights in {folder}, found no .safetensors file; copy the model again")
     try:
-        return model_class.from_pretrained(folder, **options)
+        loaded: Any = model_class.from_pretrained(folder, output_loading_info=True, **options)
+        model, report = loaded
+        # With `ignore_mismatched_sizes` a new head is meant, never a new trunk.
+        trunk = [key for key in report["mismatched_keys"] if key[0].startswith(f"{model.base_model_prefix}.")]
+        if trunk:
+            raise MismatchError(model, folder, trunk)
+        return model
     except SafetensorError as error:
         raise ValueError(f"expected whole weights in {folder}, found a damaged file: {error}; copy it again") from error
+    except MismatchError as error:
+        raise ValueError(
+            f"expected weights of the sizes in {Path(folder, 'config.json')}, found others: {error.shapes}; copy the "
+            "model again"
+        ) from error
 
 
 def count_parameters(model: GreffePreTrainedModel) -> list[PartCount]:

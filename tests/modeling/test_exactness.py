@@ -205,6 +205,21 @@ def test_padding_changes_nothing(kind: str, side: str, is_causal: bool) -> None:
             assert_close(row[mask.bool()], model(text[None]).last_hidden_state[0])
 
 
+@pytest.mark.parametrize(
+    ("side", "is_causal", "needed"), [("right", True, False), ("left", True, True), ("right", False, True)]
+)
+def test_padding_that_follows_a_causal_text_needs_no_mask(side: str, is_causal: bool, needed: bool) -> None:
+    """Without one, torch's attention skips the half of its work that the square mask hides."""
+    model = GreffeModel(tiny_config(is_causal=is_causal, attn_implementation="sdpa")).eval()
+    masks: list[Tensor | None] = []
+    model.layers[0].register_forward_pre_hook(
+        lambda _, __, kwargs: masks.append(kwargs["attention_mask"]), with_kwargs=True
+    )
+    with torch.no_grad():
+        model(**pad(texts(), side))
+    assert [mask is not None for mask in masks] == [needed]
+
+
 @pytest.mark.parametrize("pooling", ["last", "mean"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_classifier_reads_real_tokens_only(kind: str, pooling: str, side: str) -> None:

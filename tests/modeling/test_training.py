@@ -69,6 +69,33 @@ def test_accumulation_gives_the_loss_and_gradients_of_the_whole_batch(head: str,
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4, msg=name)
 
 
+def test_the_first_position_of_a_shifted_model_is_not_predicted() -> None:
+    """A row that starts inside a document may have a label there; what is read at that place comes from the last."""
+    model = GreffeForMaskedLM(tiny_config(shifted_masks=True))
+    ids = random_ids(2, 9)
+    labels = ids.masked_fill(torch.rand(2, 9) < 0.5, -100)
+    labels[:, 0] = ids[:, 0]
+    without = labels.clone()
+    without[:, 0] = -100
+    for mode in (True, False):
+        model.train(mode)
+        torch.testing.assert_close(model(ids, labels=labels).loss, model(ids, labels=without).loss)
+    hidden = model.model(ids).last_hidden_state
+    expected = F.cross_entropy(model.lm_head(hidden)[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+    torch.testing.assert_close(model(ids, labels=labels).loss, expected)
+
+
+def test_trainer_does_not_count_what_a_shifted_model_does_not_predict(tmp_path: Path) -> None:
+    model = build("masked", shifted_masks=True)
+    rows = examples("causal")
+    for row in rows:
+        row["labels"] = row["input_ids"].clone()
+    with torch.no_grad():
+        expected = model.eval()(**{name: torch.stack([row[name] for row in rows]) for name in rows[0]}).loss
+    _, loss = train(model, rows, tmp_path, per_device_train_batch_size=8)
+    assert loss == pytest.approx(expected.item(), abs=1e-4)
+
+
 @pytest.mark.parametrize("head", ["causal", "masked", "single label"])
 def test_label_smoothing_through_trainer(head: str, tmp_path: Path) -> None:
     rows = examples(head)
