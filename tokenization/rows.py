@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from .text_stream import Errors, TextStream
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # The csv module refuses fields above 128 kB unless told otherwise; this is the most that every platform takes.
 _LARGEST_FIELD = 2**31 - 1
+# What some programs write between the fields of a .csv file in place of a comma.
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,10 @@ def _mend_surrogates(value: Any, place: str, errors: Errors) -> Any:
 def _read_csv(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[list[Any], int]]:
     # Every field is text as it stands: "NA", "" and "007" are not missing values or numbers.
     csv.field_size_limit(max(csv.field_size_limit(), _LARGEST_FIELD))
-    rows = csv.reader(stream.lines(), strict=True)
+    lines = stream.lines()
+    first = next(lines, "")
+    _check_delimiter(first, columns, stream.path)
+    rows = csv.reader(chain([first], lines), strict=True)
     try:
         header = next(rows, [])
         check_columns(columns, str(stream.path), header)
@@ -112,6 +118,17 @@ def _read_csv(stream: TextStream, columns: Sequence[Column]) -> Iterator[tuple[l
             f"expected well-formed CSV, found {error} in {stream.path}, line {rows.line_num:,}; quote fields with "
             '" and double the quotes inside them'
         ) from error
+
+
+def _check_delimiter(header: str, columns: Sequence[Column], path: Path) -> None:
+    """Refuse a file that is cut by something else: its whole header would pass for the name of one column."""
+    names = {column.name for column in columns}
+    for delimiter, name in _OTHER_DELIMITERS.items():
+        if delimiter in header and "," not in header and header.strip().strip('"') not in names:
+            raise ValueError(
+                f"expected commas between the columns of {path}, found {name}: {header.strip()!r:.60}; save it with "
+                f"commas, as pandas.read_csv(file, sep={delimiter!r}).to_csv(file, index=False) does"
+            )
 
 
 def _read_table(path: Path, columns: Sequence[Column], errors: Errors) -> Iterator[Row]:
@@ -144,7 +161,8 @@ def _open_parquet(path: Path) -> Iterator[tuple[Any, _Batches]]:
     import pyarrow.parquet
 
     size = path.stat().st_size
-    with pyarrow.parquet.ParquetFile(path) as file:
+    # Otherwise whole row groups are read ahead, and nothing of them is released before the end of the file.
+    with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
 
         def read_batches(names: list[str]) -> Iterator[tuple[Any, int]]:
             rows = 0

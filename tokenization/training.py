@@ -1,7 +1,8 @@
 """A tokenizer learned from a stream of documents: byte-level BPE or Unigram, lossless on any Unicode text.
 
 Both work on the 256 bytes of UTF-8, so nothing is unknown to them and no `<unk>` is needed. Nothing is normalised:
-what is decoded is what was encoded.
+what is decoded is what was encoded. With `lowercase`, and only then, the case is lost and nothing else: what is
+decoded is each character in lower case by itself, whatever stands beside it (a Greek Σ is σ at the end of a word too).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerFast
 
@@ -42,10 +43,14 @@ def train_tokenizer(
     vocab_size: int = 8192,
     algorithm: Algorithm = "bpe",
     *,
+    lowercase: bool = False,
     model_max_length: int = MODEL_MAX_LENGTH,
     progress: bool = False,
 ) -> PreTrainedTokenizerFast:
     """Learn a tokenizer from documents, such as `read_corpus(…)`, reading them once and keeping none.
+
+    With `lowercase` the tokenizer lower-cases every text, these too: a small corpus does not show often enough that
+    "Excellent" and "excellent" are one word. Offsets are those of the text as it was.
 
     A corpus with too little to learn gives fewer than `vocab_size` tokens. The same documents give the same file,
     byte for byte, whatever the number of threads.
@@ -61,6 +66,8 @@ def train_tokenizer(
         raise TypeError(f"expected documents, found one string or path: {documents!r:.60}; pass read_corpus(path)")
     check_max_length(model_max_length)
     backend = Tokenizer(models.BPE() if algorithm == "bpe" else models.Unigram())
+    if lowercase:
+        backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(_WORDS), behavior="isolated"),

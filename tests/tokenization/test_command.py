@@ -15,6 +15,7 @@ import pytest
 from greffe.tokenization import load_tokenizer
 from greffe.train.cli import main
 from invented_text import make_documents
+from tokenizers import Tokenizer
 
 
 @pytest.fixture
@@ -44,6 +45,13 @@ def test_train_then_show(tmp_path, capsys, corpus, algorithm):
     assert out.splitlines()[1].split() == ["<s>", "0"]
     assert "</s>" not in out
     assert out.splitlines()[-1].endswith("a piece")
+
+
+def test_the_file_alone_lower_cases(tmp_path, capsys, corpus):
+    options = ["--corpus", corpus, "--text_column", "body", "--vocab_size", 300, "--lowercase"]
+    assert greffe(capsys, "train", *options, "--output", tmp_path / "out")[0] == 0
+    backend = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    assert backend.encode("BALO").ids == backend.encode("balo").ids
 
 
 def test_a_corpus_too_small_for_the_vocabulary_is_told(tmp_path, capsys):
@@ -142,5 +150,5 @@ assert not heavy, heavy
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    for shown in ("--vocab_size", "--errors", "--sentencepiece", "show", "blank_line"):
+    for shown in ("--vocab_size", "--lowercase", "--errors", "--sentencepiece", "show", "blank_line"):
         assert shown in result.stdout

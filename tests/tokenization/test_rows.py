@@ -44,6 +44,27 @@ def test_columns_that_are_not_there(tmp_path, header, message):
         list(read_rows(tmp_path / "a.csv", [TEXT, OTHER]))
 
 
+@pytest.mark.parametrize(
+    ("header", "found", "sep"),
+    [
+        ("text;label", "semicolons: 'text;label'", "';'"),
+        ('"text";"label"', "semicolons: ", "';'"),
+        ("text\tlabel", "tabs: ", r"'\\t'"),
+        ("body|label", "bars: ", r"'\|'"),
+    ],
+)
+def test_columns_between_something_else_than_commas(tmp_path, header, found, sep):
+    (tmp_path / "a.csv").write_text(f"{header}\n1;2\n")
+    message = rf"expected commas between the columns of .*a.csv, found {found}.*; save it with commas, as .*sep={sep}"
+    with pytest.raises(ValueError, match=message):
+        list(read_rows(tmp_path / "a.csv", [TEXT, OTHER]))
+
+
+def test_the_name_of_the_only_column_may_hold_anything(tmp_path):
+    (tmp_path / "a.csv").write_text("text;label\na\n")
+    assert [row.values for row in read_rows(tmp_path / "a.csv", [Column("text;label")])] == [["a"]]
+
+
 def test_half_characters_inside_lists(tmp_path):
     (tmp_path / "a.jsonl").write_text(r'{"text": "a", "label": ["b\ud83d"]}')
     with pytest.raises(ValueError, match=r"a.jsonl, line 1, found a lone surrogate"):

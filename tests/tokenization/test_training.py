@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import unicodedata
 
 import invented_text
 import pytest
@@ -12,12 +13,14 @@ from greffe.tokenization import read_corpus, train_tokenizer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from invented_text import make_documents
+from tokenizers.normalizers import Lowercase
 
 # Where tokenizers usually lose something, mixed with any Unicode text (which never holds lone surrogates).
 TRAPS = [
     *("<s>", "</s>", "<pad>", "<mask>", "<unk>", "<s", ">", "\r\n", "\r", "\n\n", "\t", "  ", " ?", "\x00", "\x7f"),
     *("\u0301", "e\u0301", "\u0323\u0302", "\u00a0", "\u2028", "\u200b", "\ufeff", "\ufffd", "\ufffe", "\u0378"),
     *("👨\u200d👩\u200d👧", "🇫🇷", "\U0010ffff", "中文", "\u202e", "Ġ", "▁", "Ã©", "ﬁ", "½", "İ", "'s", "l'été"),
+    *("</S>", "<MASK>", "ÉTÉ", "E\u0301", "ΟΔΟΣ", "ẞ", "Ⱥ", "\u212a", "ǅ"),  # some grow or shrink in lower case
 ]
 TEXTS = st.lists(st.sampled_from(TRAPS) | st.text()).map("".join)
 
@@ -35,6 +38,43 @@ def test_lossless_on_any_text(tokenizer, text):
     assert not set(ids[1:]) & set(tokenizer.all_special_ids)
     assert tokenizer.decode(ids[1:]) == text
     assert tokenizer.decode(ids, skip_special_tokens=True) == text
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def lowercase(request, documents):
+    return train_tokenizer(documents, vocab_size=500, algorithm=request.param, lowercase=True)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_lowercase_loses_the_case_and_nothing_else(lowercase, text):
+    encoding = lowercase(text, return_offsets_mapping=True)
+    ids = encoding["input_ids"]
+    assert not set(ids[1:]) & set(lowercase.all_special_ids)
+    assert lowercase.decode(ids[1:]) == Lowercase().normalize_str(text)
+    # Offsets are those of the text as it was, where İ has become two characters too.
+    assert {i for start, end in encoding["offset_mapping"] for i in range(start, end)} == set(range(len(text)))
+
+
+def test_lowercase_is_that_of_each_character_alone(lowercase):
+    """Python's, but for a final sigma, and for characters that only the library's newer tables have."""
+    text = "ΟΔΟΣ " + "".join(c for c in map(chr, range(sys.maxunicode)) if unicodedata.category(c)[0] != "C")
+    ids = lowercase(text, verbose=False)["input_ids"]
+    assert lowercase.decode(ids[1:]) == "".join(map(str.lower, text)) != text.lower()
+
+
+def test_lowercase_pieces_stand_for_words_of_the_original_text():
+    text = "L'ŒUVRE d'İlhan à Évry : « Excellente », ÉMOUVANTE !"
+    tokenizer = train_tokenizer([text] * 20, vocab_size=600, lowercase=True)
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    words = [text[start:end] for start, end in encoding["offset_mapping"]]
+    assert "|".join(words) == "L|'|ŒUVRE| d|'|İlhan| à| Évry| :| «| Excellente| »,| ÉMOUVANTE| !"
+    assert [tokenizer.decode([token_id]) for token_id in encoding["input_ids"]] == [word.lower() for word in words]
+
+
+def test_lowercase_makes_no_control_token(lowercase):
+    ids = lowercase("</S><MASK></s>", split_special_tokens=False)["input_ids"]
+    assert [token_id for token_id in ids if token_id in lowercase.all_special_ids] == [0, 2]
 
 
 def test_special_tokens_have_the_ids_of_the_model_defaults(tokenizer):

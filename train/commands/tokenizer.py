@@ -51,6 +51,9 @@ def _add_train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--vocab_size", type=int, default=8192, metavar="N", help="tokens in all; default: 8192")
     parser.add_argument(
+        "--lowercase", action="store_true", help="lower-case every text: the case is lost, and nothing else"
+    )
+    parser.add_argument(
         "--text_column", default="text", metavar="NAME", help="of .jsonl, .csv, .parquet and datasets; default: text"
     )
     parser.add_argument(
@@ -91,7 +94,12 @@ def _train(options: argparse.Namespace) -> None:
     from greffe.tokenization.training import train_tokenizer
 
     tokenizer = train_tokenizer(
-        corpus, options.vocab_size, options.algorithm, model_max_length=options.model_max_length, progress=True
+        corpus,
+        options.vocab_size,
+        options.algorithm,
+        lowercase=options.lowercase,
+        model_max_length=options.model_max_length,
+        progress=True,
     )
     save_tokenizer(tokenizer, options.output)
     learned = f"{options.algorithm} tokenizer of {len(tokenizer):,} tokens"
