@@ -1,4 +1,7 @@
-"""Classify texts with an exported model, by onnxruntime and tokenizers alone: `python onnx_predict.py DIR TEXT…`."""
+"""Classify texts with an exported classifier, by onnxruntime and tokenizers alone: `python onnx_predict.py DIR TEXT…`.
+
+Each line has the label, those of several labels that hold, or the number of a regression; then the text.
+"""
 
 import json
 import sys
@@ -17,5 +20,7 @@ session = onnxruntime.InferenceSession(f"{folder}/model.onnx")
 for text in texts:
     ids = tokenizer.encode(text).ids
     ids = np.array([ids if len(ids) <= first + last else ids[:first] + ids[len(ids) - last :]])
-    (logits,) = session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})
-    print(settings["labels"][logits[0].argmax()], text, sep="\t")
+    ((logits,),) = session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})
+    held = logits == logits.max() if settings["task"] == "single_label" else logits > 0
+    answer = logits if settings["task"] == "regression" else np.array(settings["labels"])[held]
+    print(*answer, text, sep="\t")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-import re
 
 from .evaluation_report import shorten
 from .explanation import Explanation
+from .terminal import harmless
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Backgrounds of a terminal with 256 colours, from weak to strong: for the label in blue, against it in orange.
 _FOR, _AGAINST = (153, 111, 69, 33), (223, 216, 209, 202)
 _RESET = "\x1b[0m"
@@ -50,7 +49,7 @@ def _strongest(explanation: Explanation) -> float:
 
 
 def _paint(text: str, score: float | None, strongest: float) -> str:
-    text = _CONTROL.sub("\ufffd", text)  # a text must not command the terminal
+    text = harmless(text)
     if score is None:
         return f"\x1b[2m{text}{_RESET}"
     level = int(abs(score) / strongest * 5)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from greffe.tokenization.fast_tokenizer import check_unicode
-from torch import Tensor
 from transformers import (
-    LogitsProcessorList,
     RepetitionPenaltyLogitsProcessor,
-    SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
 
+from .decoding import Continuation, PieceDecoder, Processor
 from .model_folder import load_head
 
-# What the decoder gives for bytes that are not, or not yet, a character.
-_UNFINISHED = "\ufffd"
+# Temperatures other than 0, and repetition penalties.
+COLDEST, HOTTEST = 0.001, 100
+LEAST_PENALTY, MOST_PENALTY = 0.01, 100
 
 
 @dataclass
@@ -59,6 +58,29 @@ class LanguageModel:
         The draw is this call's own: the same seed gives the same text, whatever else runs beside it. An iterator that
         is closed computes no further.
         """
+        text = self.begin(
+            prompt,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            repetition_penalty=repetition_penalty,
+            seed=seed,
+        )
+        return self._write(text, use_cache)
+
+    def begin(
+        self,
+        prompt: str,
+        *,
+        max_new_tokens: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        repetition_penalty: float,
+        seed: int | None,
+    ) -> Continuation:
+        """A text that starts with the prompt, for those who run the model themselves; settings as in `generate`."""
         check_unicode(prompt, "the prompt")
         processors = self._processors(temperature, top_k, top_p, repetition_penalty)
         if max_new_tokens < 1:
@@ -66,23 +88,25 @@ class LanguageModel:
         draw = torch.Generator(self.model.device)
         draw.seed() if seed is None else draw.manual_seed(seed)
         ids = self.tokenizer(prompt, truncation=False, verbose=False, return_tensors="pt")["input_ids"]
-        tokens = self._continue(
-            ids.to(self.model.device), max_new_tokens, processors, draw if temperature else None, use_cache
+        return Continuation(
+            ids.to(self.model.device),
+            max_new_tokens,
+            processors,
+            draw if temperature else None,
+            PieceDecoder(self.tokenizer, ids[0].tolist()),
+            self._end_ids(),
         )
-        return self._decode(ids[0].tolist(), tokens)
 
-    def _processors(
-        self, temperature: float, top_k: int, top_p: float, repetition_penalty: float
-    ) -> Callable[..., Tensor]:
+    def _processors(self, temperature: float, top_k: int, top_p: float, repetition_penalty: float) -> list[Processor]:
         """What changes the logits before the draw, in the order in which transformers applies them."""
         _check_settings(temperature, top_k, top_p, repetition_penalty)
-        # Control tokens are not text; only the end is for the model to write.
-        control = sorted(set(self.tokenizer.all_special_ids) - {self.tokenizer.eos_token_id})
-        processors = LogitsProcessorList()
+        processors: list[Processor] = []
         if repetition_penalty != 1:
-            processors.append(RepetitionPenaltyLogitsProcessor(repetition_penalty))
-        if control:
-            processors.append(SuppressTokensLogitsProcessor(control, device=self.model.device))
+            processors.append(RepetitionPenaltyLogitsProcessor(float(repetition_penalty)))
+        # Control tokens are not text; only the end is for the model to write.
+        control = torch.zeros(self.model.config.vocab_size, dtype=torch.bool, device=self.model.device)
+        control[list(set(self.tokenizer.all_special_ids) - {self.tokenizer.eos_token_id})] = True
+        processors.append(lambda ids, scores: scores.masked_fill(control, -torch.inf))
         if temperature:
             processors.append(TemperatureLogitsWarper(float(temperature)))
             if top_k:
@@ -91,69 +115,37 @@ class LanguageModel:
                 processors.append(TopPLogitsWarper(float(top_p)))
         return processors
 
-    def _continue(
-        self,
-        ids: Tensor,  # (1, T)
-        max_new_tokens: int,
-        processors: Callable[..., Tensor],
-        draw: torch.Generator | None,
-        use_cache: bool,
-    ) -> Iterator[int]:
-        """The ids that follow, one at a time. With a cache only the newest token goes through the model.
+    def _write(self, text: Continuation, use_cache: bool) -> Iterator[str]:
+        """The pieces that follow. With a cache only the newest token goes through the model.
 
         This is not `model.generate` in a thread: a loop can be left at any token, and has a draw of its own.
         """
-        cache, seen = None, ids
-        for _ in range(max_new_tokens):
+        cache, seen = None, text.ids
+        while not text.is_over:
             with torch.inference_mode():
                 output = self.model(seen, past_key_values=cache, use_cache=use_cache, logits_to_keep=1)
-                scores = processors(ids, output.logits[:, -1].float())
-                if draw is None:
-                    token = scores.argmax(-1, keepdim=True)
-                else:
-                    token = torch.multinomial(scores.softmax(-1), 1, generator=draw)
-                ids = torch.cat([ids, token], dim=1)
-            if token.item() in self._end_ids():
-                return
-            yield int(token.item())
+            if piece := text.add(output.logits[:, -1]):
+                yield piece
             cache = output.past_key_values if use_cache else None
-            seen = token if use_cache else ids
+            seen = text.ids[:, -1:] if use_cache else text.ids
 
     def _end_ids(self) -> set[int]:
         ends = self.model.config.eos_token_id
         return set(ends if isinstance(ends, list) else [ends])
 
-    def _decode(self, context: list[int], tokens: Iterator[int]) -> Iterator[str]:
-        """The text of the tokens as it becomes certain: a piece may end in the middle of a character.
-
-        A piece is decoded after the one before it: some tokenizers drop the space at the start of a text.
-        """
-        pending: list[int] = []
-        for token in tokens:
-            pending.append(token)
-            text = self._text_after(context, pending)
-            if text and not text.endswith(_UNFINISHED):
-                yield text
-                context, pending = pending, []
-        if pending and (text := self._text_after(context, pending)):
-            yield text
-
-    def _text_after(self, context: list[int], pending: list[int]) -> str:
-        decoded: list[str] = [
-            self.tokenizer.decode(ids, skip_special_tokens=True) for ids in (context, context + pending)
-        ]
-        return decoded[1][len(decoded[0]) :]
-
 
 def _check_settings(temperature: float, top_k: int, top_p: float, repetition_penalty: float) -> None:
-    if temperature < 0:
-        raise ValueError(f"expected a temperature of at least 0, found {temperature}")
+    # Beyond these bounds the scores overflow, and the draw fails; written so that NaN is refused too.
+    if not (temperature == 0 or COLDEST <= temperature <= HOTTEST):
+        raise ValueError(f"expected a temperature of 0, or from {COLDEST} to {HOTTEST}, found {temperature}")
     if top_k < 0:
         raise ValueError(f"expected top_k of at least 0, found {top_k}")
     if not 0 < top_p <= 1:
         raise ValueError(f"expected top_p in (0, 1], found {top_p}")
-    if repetition_penalty <= 0:
-        raise ValueError(f"expected a repetition penalty above 0, found {repetition_penalty}")
+    if not LEAST_PENALTY <= repetition_penalty <= MOST_PENALTY:
+        raise ValueError(
+            f"expected a repetition penalty from {LEAST_PENALTY} to {MOST_PENALTY}, found {repetition_penalty}"
+        )
 
 
 def load_language_model(model: str | os.PathLike[str]) -> LanguageModel:
@@ -161,4 +153,4 @@ def load_language_model(model: str | os.PathLike[str]) -> LanguageModel:
     return LanguageModel(*load_head(model, "GreffeForCausalLM", "a causal language model"))
 
 
-__all__ = ["LanguageModel", "load_language_model"]
+__all__ = ["COLDEST", "HOTTEST", "LEAST_PENALTY", "MOST_PENALTY", "LanguageModel", "load_language_model"]

@@ -12,6 +12,7 @@ import base64
 import csv
 import io
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -174,15 +175,30 @@ def _field(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, (bool, list, dict)):
-        return json.dumps(value, ensure_ascii=False, default=_plain)
+        return _dump(value)
     return value if isinstance(value, str) else str(_plain(value))
 
 
 def _json(row: dict[str, Any]) -> bytes:
     try:
-        return json.dumps(row, ensure_ascii=False, default=_plain).encode()
+        return _dump(row).encode()
     except UnicodeEncodeError:  # half of a character in another column: JSON can write it, as an escape
-        return json.dumps(row, default=_plain).encode()
+        return _dump(row, ensure_ascii=True).encode()
+
+
+def _dump(value: Any, ensure_ascii: bool = False) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=ensure_ascii, default=_plain, allow_nan=False)
+    except ValueError:  # JSON has no NaN and no infinity
+        return json.dumps(_without_nan(value), ensure_ascii=ensure_ascii, default=_plain)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

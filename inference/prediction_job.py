@@ -26,9 +26,9 @@ class PredictionColumns:
     """What a prediction adds to a row.
 
     One label: `prediction` and its `probability`, and with `top_k` above 1 `prediction_2`, `probability_2` and so on.
-    A `prediction` below the threshold is empty, and its probability tells why. Several labels: `prediction` is the list
-    of those that hold, most probable first, at most `top_k`, and `probability_NAME` stands for each label. Regression:
-    `prediction` is the number.
+    Where the most probable label is below the threshold, no label is given, of no rank; the probabilities tell why.
+    Several labels: `prediction` is the list of those that hold, most probable first, at most `top_k`, and
+    `probability_NAME` stands for each label. Regression: `prediction` is the number.
     """
 
     classifier: Classifier
@@ -79,13 +79,16 @@ class PredictionColumns:
         task = self.classifier.labels.task
         if task == "regression":
             return [prediction.value]
-        ranked = prediction.top(len(prediction.probabilities))
         if task == "multi_label":
+            ranked = prediction.top(len(prediction.probabilities))
             held = [name for name, _ in ranked if name in prediction.labels]
             return [held[: self.top_k], *(round(share, _DIGITS) for share in prediction.probabilities.values())]
-        best, *others = ranked[: self.top_k or 1]
-        values = [prediction.label, round(best[1], _DIGITS)]
-        return values + [value for name, share in others for value in (name, round(share, _DIGITS))]
+        return [value for name, share in self._given(prediction) for value in (name, round(share, _DIGITS))]
+
+    def _given(self, prediction: Prediction) -> list[tuple[str, float]]:
+        """The most probable labels of one, with their probabilities; without their names where the model abstains."""
+        ranked = prediction.top(self.top_k or 1)
+        return ranked if prediction.labels else [("", share) for _, share in ranked]
 
     def describe(self, prediction: Prediction) -> str:
         """The same for people to read, in one line."""
@@ -95,9 +98,7 @@ class PredictionColumns:
         if task == "multi_label":
             held = self.values(prediction)[0]
             return ", ".join(f"{name} {prediction.probabilities[name]:.3f}" for name in held) or "-"
-        best, *others = prediction.top(self.top_k or 1)
-        shown = [(prediction.label or "-", best[1]), *others]
-        return ", ".join(f"{name} {share:.3f}" for name, share in shown)
+        return ", ".join(f"{name or '-'} {share:.3f}" for name, share in self._given(prediction))
 
     def check(self, columns: Iterable[str]) -> None:
         """Refuse to write over what the source has."""
@@ -132,7 +133,8 @@ def predict_windows(
 ) -> Iterator[tuple[Window, list[Prediction] | None]]:
     """Each window and its predictions, None for the first `skip`; with a progress bar where someone can see it."""
     classifier = columns.classifier
-    with tqdm(total=source.total_bytes or None, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+    hidden = True if source.is_typed else None  # None: where nobody can see it
+    with tqdm(total=source.total_bytes or None, unit="B", unit_scale=True, disable=hidden, leave=False) as bar:
         done = 0
         for number, window in enumerate(source.windows(size)):
             predictions = None
@@ -207,7 +209,8 @@ def _columns_of_output(source: Source, columns: PredictionColumns, format: str) 
 def describe_run(source: Source, columns: PredictionColumns) -> dict[str, Any]:
     """All that the predictions depend on; the input by its content, None where it cannot be read again."""
     folder = columns.classifier.folder
-    files = [*sorted(folder.glob("*.safetensors")), folder / "config.json", folder / "tokenizer.json"]
+    settings = [folder / name for name in ("config.json", "tokenizer.json", "tokenizer_config.json")]
+    files = [*sorted(folder.glob("*.safetensors")), *(path for path in settings if path.is_file())]
     return {
         "input": None if source.path is None else _hash([source.path]),
         "format": source.format,

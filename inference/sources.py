@@ -39,16 +39,21 @@ class Source:
     errors: Errors = "strict"
     # Texts that were given instead of a file, or standard input: a text a line.
     given: Iterable[str] = ()
+    # Whether somebody types them, and waits for the answer to each.
+    is_typed: bool = False
 
     def __post_init__(self) -> None:
         if self.errors not in get_args(Errors):
             raise ValueError(f"expected errors among {list(get_args(Errors))}, found {self.errors!r}")
         self.format = None if self.path is None else format_of(self.path)
+        if self.path is not None and self.format not in (*TEXT_FORMATS, ".parquet"):
+            remedy = "save it as .parquet" if self.format else "rename it after what it holds"
+            raise ValueError(f"expected {_KNOWN}, found {self.path}; {remedy}")
         self.total_bytes = 0 if self.path is None else self.path.stat().st_size
 
     def windows(self, size: int = WINDOW) -> Iterator[Window]:
         if self.path is None:
-            return _window_texts(((text, 0) for text in self.given), size)
+            return _window_texts(((text, 0) for text in self.given), 1 if self.is_typed else size)
         if self.format == ".txt":
             return _window_texts(read_documents(self.path, errors=self.errors), size)
         # The checked texts and the whole rows are read side by side: the reader of texts says what is wrong with a
@@ -113,7 +118,7 @@ class Source:
 def open_source(inputs: list[str], text_column: str, errors: Errors, standard_input: BinaryIO) -> Source:
     """What the arguments of a command mean: a file, texts, or nothing, which is standard input."""
     if not inputs or inputs == ["-"]:
-        return Source(None, given=_read_lines(standard_input, errors))
+        return Source(None, given=_read_lines(standard_input, errors), is_typed=standard_input.isatty())
     files = [text for text in inputs if Path(text).is_file() or _looks_like_file(text)]
     if not files:
         return Source(None, given=inputs)
@@ -124,8 +129,6 @@ def open_source(inputs: list[str], text_column: str, errors: Errors, standard_in
     path = Path(files[0])
     if not path.is_file():
         raise FileNotFoundError(f"expected a text or a file, found {path}: no such file")
-    if format_of(path) is None:
-        raise ValueError(f"expected {_KNOWN}, found {path}; rename it after what it holds")
     return Source(path, text_column, errors)
 
 
@@ -167,7 +170,8 @@ def _window_parquet(path: Path, texts: Iterator[Any], size: int) -> Iterator[Win
         rows = list(islice(texts, len(table)))
         return Window([row.values[0] for row in rows], table, rows[-1].position)
 
-    with pyarrow.parquet.ParquetFile(path) as file:
+    # Otherwise whole row groups are read ahead, and nothing of them is released before the end of the file.
+    with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
         kept = file.schema_arrow.empty_table()
         for batch in file.iter_batches(batch_size=size):
             # Row groups may be smaller than a window.

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from .access import refusal
 from .batching import Batcher
-from .errors import BusyError, TooSlowError
+from .errors import BusyError, TooLongError, TooSlowError
 from .limits import Limits
 from .metrics import TYPE, Metrics
 from .schema import Schema, describe_api, generate_schema, predict_schema, read_request
@@ -33,7 +33,7 @@ _METHODS = ["DELETE", "GET", "OPTIONS", "PATCH", "POST", "PUT"]
 
 def make_app(name: str, workers: list[Worker], limits: Limits, metrics: Metrics, with_token: bool) -> Starlette:
     """The application. The first worker answers; another, which the page shows beside it, is started and stopped."""
-    api = _Api(name, workers[0], limits, metrics, with_token)
+    api = _Api(name, workers, limits, metrics, with_token)
     routes = [
         Route("/predict", api.predict, methods=_METHODS),
         Route("/generate", api.generate, methods=_METHODS),
@@ -54,17 +54,18 @@ def make_app(name: str, workers: list[Worker], limits: Limits, metrics: Metrics,
         HTTPException: _explain,
         ClientDisconnect: _explain_leaving,
         BusyError: _explain_busy,
+        TooLongError: _explain_length,
         TooSlowError: _explain_slow,
     }
     return Starlette(routes=routes, lifespan=run_workers, exception_handlers=handlers)
 
 
 class _Api:
-    def __init__(self, name: str, worker: Worker, limits: Limits, metrics: Metrics, with_token: bool):
-        self.name, self.worker, self.limits, self._metrics = name, worker, limits, metrics
+    def __init__(self, name: str, workers: list[Worker], limits: Limits, metrics: Metrics, with_token: bool):
+        self.worker, self._workers, self._metrics = workers[0], workers, metrics
         self._predict_schema, self._generate_schema = predict_schema(limits), generate_schema(limits)
-        self._document = describe_api(self._paths(), f"{name}, {describe_kind(worker)}", with_token)
-        metrics.watch_queue("predict" if isinstance(worker, Batcher) else "generate", worker.__len__)
+        self._document = describe_api(self._paths(), f"{name}, {describe_kind(self.worker)}", with_token)
+        metrics.watch_queue("predict" if isinstance(self.worker, Batcher) else "generate", self.worker.__len__)
 
     async def predict(self, request: Request) -> Response:
         if not isinstance(self.worker, Batcher):
@@ -91,6 +92,8 @@ class _Api:
         return JSONResponse(self._document)
 
     async def health(self, request: Request) -> Response:
+        if not all(worker.is_alive for worker in self._workers):
+            return refusal(503, "expected the model at work, found that it has stopped; start the server again")
         return JSONResponse({"status": "ok"})
 
     async def metrics(self, request: Request) -> Response:
@@ -100,7 +103,7 @@ class _Api:
         """What this model can be asked for, for the OpenAPI document."""
         status = {"type": "object", "properties": {"status": {"const": "ok"}}}
         paths = {
-            "/health": {"method": "get", "summary": "Whether the server answers", "answers": {_JSON: status}},
+            "/health": {"method": "get", "summary": "Whether the model is at work", "answers": {_JSON: status}},
             "/metrics": {
                 "method": "get",
                 "summary": "Counters for Prometheus",
@@ -236,6 +239,10 @@ async def _explain_leaving(request: Request, error: Exception) -> Response:
 
 async def _explain_busy(request: Request, error: Exception) -> Response:
     return refusal(429, str(error), {"Retry-After": _RETRY_SECONDS})
+
+
+async def _explain_length(request: Request, error: Exception) -> Response:
+    return refusal(413, str(error))
 
 
 async def _explain_slow(request: Request, error: Exception) -> Response:

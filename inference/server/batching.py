@@ -7,13 +7,13 @@ that finds the model idle waits a few milliseconds for company. A text gets what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import anyio
-from greffe.inference import Classifier, Prediction
+from greffe.inference import Classifier, Explanation, Prediction
+from greffe.inference.explanation import explain
 
 from .errors import BusyError, TooSlowError
 from .limits import Limits
@@ -21,8 +21,8 @@ from .metrics import Metrics
 
 # Batches that are cut out of the texts that wait: sorted by length, each holds texts of about one length.
 _BATCHES_AT_ONCE = 4
-
-Result = TypeVar("Result")
+# Explanations that may be waited for. Each takes as long as hundreds of texts: a longer queue would only time out.
+MAX_EXPLANATIONS = 16
 
 
 @dataclass(eq=False)
@@ -38,11 +38,19 @@ class Batcher:
         self.classifier, self.limits, self.metrics = classifier, limits, metrics
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        # A thread of their own: no batch waits for an explanation.
+        self._explaining = ThreadPoolExecutor(1, thread_name_prefix="explanations")
+        self._explanations = 0
         self._gathering: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         """Texts that wait, those in the model not counted."""
         return self._jobs.qsize()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether texts are still taken to the model."""
+        return self._gathering is not None and not self._gathering.done()
 
     async def __aenter__(self) -> Batcher:
         self._gathering = asyncio.create_task(self._gather())
@@ -51,7 +59,8 @@ class Batcher:
     async def __aexit__(self, *error: object) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        for thread in (self._thread, self._explaining):
+            thread.shutdown(wait=True, cancel_futures=True)
 
     async def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """A prediction for each text, in their order; all of them or an error."""
@@ -76,9 +85,22 @@ class Batcher:
             for job in jobs:
                 job.answer.cancel()
 
-    async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a function in the thread of the model, between two batches."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+    async def explain(self, text: str) -> Explanation:
+        """Why the model says of a text what it says."""
+        if self._explanations >= MAX_EXPLANATIONS:
+            raise BusyError(f"expected at most {MAX_EXPLANATIONS} explanations at once, found as many; try again later")
+        self._explanations += 1
+        try:
+            with anyio.fail_after(self.limits.timeout):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._explaining, explain, self.classifier, text)
+        except TimeoutError:
+            raise TooSlowError(
+                f"expected an explanation within {self.limits.timeout:g} s, found the model still at work; try a "
+                "shorter text, or try again later"
+            ) from None
+        finally:
+            self._explanations -= 1
 
     async def _gather(self) -> None:
         while True:
@@ -95,8 +117,9 @@ class Batcher:
         jobs = [job for job in jobs if not job.answer.done()]  # the others have been given up
         if not jobs:
             return
+        loop, texts = asyncio.get_running_loop(), [job.text for job in jobs]
         try:
-            predictions = await self.run(self.classifier.predict, [job.text for job in jobs], len(jobs))
+            predictions = await loop.run_in_executor(self._thread, self.classifier.predict, texts, len(jobs))
         except Exception as error:
             if len(jobs) > 1:  # one text may have spoilt it for the others
                 for job in jobs:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from greffe.inference.explanation import explain
 
 from .batching import Batcher
 from .limits import Limits
@@ -17,7 +16,7 @@ from .page_errors import check_text, shown
 from .rendering import render_counts, render_empty, render_explanation, render_prediction
 from .table_job import Progress, predict_table, read_columns
 
-_PRIVATE = {"api_visibility": "private"}  # programs have an API of their own
+_PRIVATE: dict[str, Any] = {"api_visibility": "private"}  # programs have an API of their own
 _PREDICTION, _WHY, _FILE = "Prediction", "Why", "Predictions"
 
 
@@ -45,7 +44,7 @@ def _add_try(batcher: Batcher, limits: Limits) -> None:
             checked = check_text(value, limits)
             predicted = render_prediction(_PREDICTION, (await batcher.predict([checked]))[0])
             yield predicted, render_empty(_WHY, "…")  # which takes longer
-            yield predicted, render_explanation(_WHY, await batcher.run(explain, batcher.classifier, checked))
+            yield predicted, render_explanation(_WHY, await batcher.explain(checked))
 
     _on_text(text, button, run, [result, why])
 
@@ -65,7 +64,7 @@ def _add_compare(names: list[str], batchers: list[Batcher], limits: Limits) -> N
             found = await asyncio.gather(*(batcher.predict([checked]) for batcher in batchers))
             parts = [render_prediction(name, answer[0]) for name, answer in zip(names, found, strict=True)]
             yield [html for part in parts for html in (part, render_empty(_WHY, "…"))]
-            reasons = await asyncio.gather(*(worker.run(explain, worker.classifier, checked) for worker in batchers))
+            reasons = await asyncio.gather(*(batcher.explain(checked) for batcher in batchers))
             pairs = zip(parts, reasons, strict=True)
             yield [html for part, reason in pairs for html in (part, render_explanation(_WHY, reason))]
 

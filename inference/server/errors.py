@@ -11,4 +11,8 @@ class TooSlowError(Exception):
     """The time of the request is over."""
 
 
-__all__ = ["BusyError", "TooSlowError"]
+class TooLongError(ValueError):
+    """More than the model may be given to read."""
+
+
+__all__ = ["BusyError", "TooLongError", "TooSlowError"]

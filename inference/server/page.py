@@ -5,6 +5,8 @@ What it shows depends on what the model can do. It is whole in itself: no font, 
 
 from __future__ import annotations
 
+from typing import Any
+
 import gradio as gr
 from starlette.applications import Starlette
 
@@ -22,8 +24,9 @@ _WAITING = 256  # clicks of all pages that may wait
 def mount_page(app: Starlette, names: list[str], workers: list[Worker], limits: Limits) -> None:
     """Put the page at / of the application, behind the routes that it has already."""
     blocks = make_page(names, workers, limits)
+    fastapi: Any = app  # of which only what Starlette has is used
     gr.mount_gradio_app(
-        app,  # type: ignore[arg-type] # of FastAPI's, only what Starlette has is used
+        fastapi,
         blocks,
         "/",
         theme=_theme(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 
 import gradio as gr
@@ -20,7 +21,8 @@ def shown(path: Path | None = None) -> Iterator[None]:
         yield
     except (ValueError, OSError, BusyError, TooSlowError) as error:
         message = str(error) if path is None else str(error).replace(str(path), path.name)
-        raise gr.Error(message, print_exception=False) from None
+        # Gradio would take what looks like HTML in it, such as a column's name, for HTML.
+        raise gr.Error(escape(message), print_exception=False) from None
 
 
 def check_text(text: str | None, limits: Limits) -> str:

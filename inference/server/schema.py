@@ -6,6 +6,7 @@ import json
 from importlib.metadata import version
 from typing import Any
 
+from greffe.inference.language_model import COLDEST, HOTTEST, LEAST_PENALTY, MOST_PENALTY
 from greffe.tokenization.fast_tokenizer import check_unicode
 
 from .limits import Limits
@@ -35,7 +36,12 @@ def generate_schema(limits: Limits) -> Schema:
     """The defaults are those of `LanguageModel.generate`."""
     return _object(
         {
-            "prompt": {"type": "string", "maxLength": limits.max_characters, "default": ""},
+            "prompt": {
+                "type": "string",
+                "maxLength": limits.max_characters,
+                "default": "",
+                "description": f"Of at most {limits.max_prompt_tokens:,} tokens.",
+            },
             "max_new_tokens": {
                 "type": "integer",
                 "minimum": 1,
@@ -45,13 +51,19 @@ def generate_schema(limits: Limits) -> Schema:
             "temperature": {
                 "type": "number",
                 "minimum": 0,
-                "maximum": 100,
+                "maximum": HOTTEST,
+                "not": {"exclusiveMinimum": 0, "exclusiveMaximum": COLDEST},
                 "default": 0.8,
                 "description": "0 takes the most probable token each time.",
             },
             "top_k": {"type": "integer", "minimum": 0, "default": 50, "description": "0: all tokens."},
             "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 1},
-            "repetition_penalty": {"type": "number", "exclusiveMinimum": 0, "maximum": 100, "default": 1},
+            "repetition_penalty": {
+                "type": "number",
+                "minimum": LEAST_PENALTY,
+                "maximum": MOST_PENALTY,
+                "default": 1,
+            },
             "seed": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1, "default": None},
             "stream": {"type": "boolean", "default": False, "description": "Send pieces as server-sent events."},
         }
@@ -123,6 +135,9 @@ def _check_number(value: float, schema: Schema, where: str) -> None:
         raise ValueError(f"expected {where} of at most {schema['maximum']}, found {_show(value)}")
     if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
         raise ValueError(f"expected {where} above {schema['exclusiveMinimum']}, found {_show(value)}")
+    if (gap := schema.get("not")) and gap["exclusiveMinimum"] < value < gap["exclusiveMaximum"]:
+        least, most = gap["exclusiveMinimum"], gap["exclusiveMaximum"]
+        raise ValueError(f"expected {where} of {least}, or of at least {most}, found {_show(value)}")
 
 
 def _show(value: Any) -> str:

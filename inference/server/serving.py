@@ -55,7 +55,11 @@ def serve(
 
 
 def _check_options(host: str, token: str | None, page: bool, compare: object) -> None:
-    if token is not None and (not token.isascii() or not token.isprintable() or " " in token or not token):
+    if token == "":
+        raise ValueError(
+            "expected a token, found an empty one; give another, or neither --token nor $GREFFE_SERVE_TOKEN"
+        )
+    if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
         raise ValueError("expected a token of printable ASCII characters without spaces, found another")
     if token is None and not is_loopback(host):
         raise ValueError(f"expected --token for --host {host}, where others can reach the server, found none")

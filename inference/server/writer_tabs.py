@@ -14,7 +14,7 @@ from .page_errors import check_text, shown
 from .schema import check_value, generate_schema
 from .writing import Writer
 
-_PRIVATE = {"api_visibility": "private"}  # programs have an API of their own
+_PRIVATE: dict[str, Any] = {"api_visibility": "private"}  # programs have an API of their own
 _SETTINGS = ("max_new_tokens", "temperature", "top_k", "top_p", "repetition_penalty", "seed")
 _REFRESH = 0.05  # seconds between two looks at a text that is being written
 
@@ -61,7 +61,7 @@ def _add_tab(prefix: str, names: list[str], writers: list[Writer], limits: Limit
                 async for written in texts:
                     yield [checked + text for text in written] if len(written) > 1 else checked + written[0]
 
-    started = [
+    started: list[Any] = [
         event(run, [prompt, *settings], results, show_progress="hidden", **_PRIVATE)
         for event in (button.click, prompt.submit)
     ]

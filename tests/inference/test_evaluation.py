@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from greffe.inference import (
 )
 from greffe.inference.evaluation_report import format_evaluation, shorten, to_markdown
 from greffe.modeling import GreffeForCausalLM
-from greffe.tokenization import load_tokenizer, read_corpus
+from greffe.tokenization import encode_documents, load_tokenizer, read_corpus
 from greffe.train.arguments import FinetuneArguments
 from greffe.train.cli import main
 from greffe.train.finetune import finetune
@@ -137,15 +138,24 @@ def test_language_model_has_the_figures_of_pre_training(
     assert found["bytes"] == len("".join(chosen).encode())
 
 
-def test_memory_does_not_depend_on_the_corpus(
+def test_a_corpus_is_read_some_documents_at_a_time(
     language_model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The figures are those of the whole, and no more is in memory than asked for."""
     (tmp_path / "corpus.txt").write_text("\n".join(row["text"] for row in make_reviews(40, seed=2)), encoding="utf-8")
     whole = evaluate_language_model(language_model, read_corpus(tmp_path / "corpus.txt"))
+    held: list[int] = []
+
+    def encode(tokenizer: Any, batch: list[str]) -> Any:
+        held.append(len(batch))
+        return encode_documents(tokenizer, batch)
+
     monkeypatch.setattr("greffe.inference.evaluation._DOCUMENTS", 7)
+    monkeypatch.setattr("greffe.inference.evaluation.encode_documents", encode)
     parts = evaluate_language_model(language_model, read_corpus(tmp_path / "corpus.txt"))
     assert parts["metrics"] == pytest.approx(whole["metrics"], rel=1e-5)
     assert parts["tokens"] == whole["tokens"]
+    assert held == [7, 7, 7, 7, 7, 5]
 
 
 def test_report_is_not_disturbed_by_texts(classifier: Classifier) -> None:

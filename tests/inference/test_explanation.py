@@ -1,5 +1,6 @@
 """Explanations: scores that sum to what they explain, point to what decides, and are shown on readable text."""
 
+import io
 import os
 import sys
 from dataclasses import replace
@@ -217,6 +218,18 @@ def test_command(
     assert "expected a new file" in capsys.readouterr().err
     assert main(["explain", str(classifier_folder), "oui", "--output", "page.txt"]) == 1
     assert capsys.readouterr().err == "greffe: error: expected --output to end in .html, found page.txt\n"
+
+
+def test_command_reads_standard_input(
+    classifier_folder: Path,
+    classifier: Classifier,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = reviews(1)[0]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text + "\n"))
+    assert main(["explain", str(classifier_folder)]) == 0
+    assert capsys.readouterr().out == format_explanation(explain(classifier, text), colour=False) + "\n"
 
 
 @pytest.mark.parametrize("no_colour", ["", "1"])

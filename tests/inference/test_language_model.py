@@ -1,11 +1,16 @@
 """Generation: the text of transformers' own `generate`, piece by piece, from any prompt, until the end token."""
 
+import io
+import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from greffe.inference import LanguageModel, load_language_model
+from greffe.inference.decoding import PieceDecoder
 from greffe.modeling import GreffeForMaskedLM
 from greffe.tokenization import load_tokenizer
 from greffe.tokenization.display import _bytes_of_characters
@@ -52,6 +57,20 @@ def test_writes_what_transformers_writes(language_model: LanguageModel, settings
 def test_the_cache_changes_nothing(language_model: LanguageModel, temperature: float) -> None:
     settings = {"temperature": temperature, "max_new_tokens": 40}
     assert write(language_model, **settings) == write(language_model, use_cache=False, **settings)
+
+
+def test_a_whole_number_is_a_penalty_too(language_model: LanguageModel) -> None:
+    text = write(language_model, repetition_penalty=2)
+    assert text == write(language_model, repetition_penalty=2.0)
+    assert text != write(language_model, repetition_penalty=1)
+
+
+@pytest.mark.parametrize("temperature", [0, 0.001, 100])
+@pytest.mark.parametrize("penalty", [0.01, 100])
+def test_the_bounds_of_the_settings_can_be_drawn_from(
+    language_model: LanguageModel, temperature: float, penalty: float
+) -> None:
+    assert write(language_model, temperature=temperature, repetition_penalty=penalty, top_p=0.9)
 
 
 def test_the_seed_decides(language_model: LanguageModel) -> None:
@@ -114,22 +133,30 @@ def test_pieces_hold_whole_characters(language_model: LanguageModel) -> None:
     text = "é œ 👩🏽‍🚀 日本 fin"
     characters = {byte: character for character, byte in _bytes_of_characters().items()}
     ids = [language_model.tokenizer.convert_tokens_to_ids(characters[byte]) for byte in text.encode()]
-    pieces = list(language_model._decode(language_model.tokenizer("début")["input_ids"], iter(ids)))
-    assert pieces == list(text)
+    pieces = decode(language_model, language_model.tokenizer("début")["input_ids"], ids)
+    assert [piece for piece in pieces if piece] == list(text)
+
+
+def decode(model: LanguageModel, context: list[int], ids: Iterable[int]) -> list[str]:
+    decoder = PieceDecoder(model.tokenizer, context)
+    return [*map(decoder.add, ids), decoder.finish()]
 
 
 def test_half_a_character_at_the_end_is_shown_as_such(language_model: LanguageModel) -> None:
     ids = language_model.tokenizer.convert_tokens_to_ids(["a", "Ã"])  # the first byte of é
-    assert "".join(language_model._decode([], iter(ids))) == "a\ufffd"
+    assert decode(language_model, [], ids) == ["a", "", "\ufffd"]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"temperature": -1}, "expected a temperature of at least 0, found -1"),
+        ({"temperature": -1}, "expected a temperature of 0, or from 0.001 to 100, found -1"),
+        ({"temperature": 1e-9}, "expected a temperature of 0, or from 0.001 to 100, found 1e-09"),
+        ({"temperature": float("nan")}, "expected a temperature of 0, or from 0.001 to 100, found nan"),
         ({"top_k": -1}, "expected top_k of at least 0, found -1"),
         ({"top_p": 0}, r"expected top_p in \(0, 1\], found 0"),
-        ({"repetition_penalty": 0}, "expected a repetition penalty above 0, found 0"),
+        ({"repetition_penalty": 0}, "expected a repetition penalty from 0.01 to 100, found 0"),
+        ({"repetition_penalty": 1e-30}, "expected a repetition penalty from 0.01 to 100, found 1e-30"),
         ({"max_new_tokens": 0}, "expected max_new_tokens of at least 1, found 0"),
     ],
 )
@@ -149,6 +176,30 @@ def test_command(
     assert main([*command, "--num_samples=2"]) == 0
     expected = [f"--- {n}\n{PROMPT}{write(language_model, seed=2 + n)}\n" for n in (1, 2)]
     assert capsys.readouterr().out == "\n".join(expected)
+
+
+def test_command_reads_standard_input(
+    language_model_folder: Path,
+    language_model: LanguageModel,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `echo` writes it: the end of the last line is not a part of the prompt, a line end before it is."""
+    for given, prompt in ((PROMPT + "\n", PROMPT), (PROMPT, PROMPT), (PROMPT + "\n\n", PROMPT + "\n")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        assert main(["generate", str(language_model_folder), "--seed=3", "--max_new_tokens=30"]) == 0
+        assert capsys.readouterr().out == prompt + write(language_model, prompt) + "\n"
+
+
+def test_a_text_does_not_command_the_terminal(language_model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, terminal = os.openpty()
+    with open(terminal, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert main(["generate", str(language_model_folder), "Ba\x1b[31m lo", "--max_new_tokens=1"]) == 0
+        shown = os.read(reader, 10_000)
+    os.close(reader)
+    assert shown.decode().startswith("Ba\ufffd[31m lo")
+    assert b"\x1b" not in shown
 
 
 def test_masked_models_are_refused(

@@ -1,5 +1,6 @@
 """Export: the logits of torch for any batch and length, int8 beside it, and a program without torch."""
 
+import ast
 import json
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from labelled_texts import make_labelled
 from trained_models import make_reviews, save_classifier
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+IMPORTS = (ast.Import, ast.ImportFrom)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_predict.py"
 
 
@@ -79,24 +81,28 @@ def test_what_a_long_text_keeps(classifier: Classifier, truncation, length: int)
         assert kept == truncate_ids(ids, length, truncation, 0)
 
 
-def test_the_example_needs_neither_torch_nor_greffe(exported: Path, classifier: Classifier, tmp_path: Path) -> None:
-    texts = [row["text"] for row in make_reviews(6, seed=5)]
-    texts += ["oui </s> <pad>", "non " + " ".join(make_documents(10)), ""]
+def run_example(folder: Path, texts: list[str], cwd: Path) -> list[list[str]]:
+    """The fields of its lines, where there is neither torch nor Greffe."""
     code = (
-        f"import runpy, sys\nsys.argv = ['onnx_predict.py', {str(exported)!r}, *{texts!r}]\n"
+        f"import runpy, sys\nsys.argv = ['onnx_predict.py', {str(folder)!r}, *{texts!r}]\n"
         f"runpy.run_path({str(EXAMPLE)!r})\n"
         "assert not {'torch', 'transformers', 'greffe'} & set(sys.modules), sorted(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stderr
-    expected = [f"{p.label}\t{text}" for p, text in zip(classifier.predict(texts), texts, strict=True)]
-    assert done.stdout.splitlines() == expected
+    return [line.split("\t") for line in done.stdout.splitlines()]
 
 
-def test_the_example_is_ten_lines() -> None:
-    lines = EXAMPLE.read_text().splitlines()
-    statements = [line for line in lines[1:] if line.strip() and not line.startswith(("import", "from"))]
-    assert len(statements) <= 11
+def test_the_example_needs_neither_torch_nor_greffe(exported: Path, classifier: Classifier, tmp_path: Path) -> None:
+    texts = [row["text"] for row in make_reviews(6, seed=5)]
+    texts += ["oui </s> <pad>", "non " + " ".join(make_documents(10)), ""]
+    expected = [[p.label, text] for p, text in zip(classifier.predict(texts), texts, strict=True)]
+    assert run_example(exported, texts, tmp_path) == expected
+
+
+def test_the_example_is_about_ten_lines() -> None:
+    statements = [line for line in ast.parse(EXAMPLE.read_text()).body[1:] if not isinstance(line, IMPORTS)]
+    assert statements[-1].end_lineno - statements[0].lineno < 13
 
 
 def use_graph(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +126,10 @@ def test_int8_is_smaller_and_nearly_as_good(
     assert onnx8.difference > onnx32.difference
     assert onnx8.agreement is not None
     assert onnx8.agreement > 0.9
+    rows = make_reviews(60, seed=2)
+    found = run_example(tmp_path / "onnx", [row["text"] for row in rows], tmp_path)
+    right = sum(label == row["label"] for (label, _), row in zip(found, rows, strict=True))
+    assert onnx8.metric == pytest.approx(right / 60)
     assert all(variant.texts_per_second > 0 and variant.milliseconds > 0 for variant in report.variants)
     table = str(report).splitlines()
     assert table[0].split()[-1] == "accuracy"
@@ -129,14 +139,30 @@ def test_int8_is_smaller_and_nearly_as_good(
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "bidirectional"])
 def test_every_kind_of_model(tmp_path: Path, kind: str) -> None:
+    """Also of every kind of answer: the example gives the labels that hold, or the number."""
     options: dict[str, dict[str, Any]] = {
-        "sinusoidal": {"position_embedding_type": "sinusoidal", "norm_first": False, "classifier_pooling": "last"},
-        "bidirectional": {"is_causal": False},
-    }
+        "sinusoidal": {
+            "position_embedding_type": "sinusoidal", "norm_first": False, "classifier_pooling": "last",
+            "problem_type": "multi_label_classification",
+        },
+        "bidirectional": {
+            "is_causal": False, "id2label": {0: "stars"}, "label2id": {"stars": 0}, "problem_type": "regression",
+        },
+    }  # fmt: skip
     classifier = load_classifier(save_classifier(tmp_path / "model", steps=0, **options[kind]))
+    texts = [row["text"] for row in make_reviews(8, seed=5)]
+    with torch.no_grad():  # each label holds for half of the texts
+        classifier.model.score.bias -= classifier.logits(classifier.encode(texts)).sort(0).values[3:5].mean(0)
     report = export_onnx(classifier, tmp_path / "onnx")
     assert report.variants[1].difference < 1e-4
     assert str(report).endswith("checked on random ids; --texts gives real ones")
+    found, expected = run_example(tmp_path / "onnx", texts, tmp_path), classifier.predict(texts)
+    assert [row[-1] for row in found] == texts
+    if kind == "bidirectional":
+        assert [float(row[0]) for row in found] == pytest.approx([p.value for p in expected], abs=1e-4)
+    else:
+        assert [tuple(row[:-1]) for row in found] == [prediction.labels for prediction in expected]
+        assert len({prediction.labels for prediction in expected}) > 1
 
 
 def test_language_model(language_model: LanguageModel, tmp_path: Path) -> None:

@@ -3,6 +3,11 @@
 import csv
 import io
 import json
+import os
+import random
+import re
+import select
+import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -12,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from greffe.inference import Classifier, load_classifier, predict_file, prediction_job
 from greffe.inference.prediction_job import PredictionColumns, predict_to_file
 from greffe.inference.sources import Source
@@ -142,11 +148,27 @@ def test_surrogates_of_other_columns_survive(classifier: Classifier, tmp_path: P
 
 
 def test_windows_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
-    for name in ("in.csv", "in.jsonl", "in.parquet", "in.txt"):
+    for name in ("in.csv", "in.jsonl", "in.txt"):
         source = Source(write_table(tmp_path / name, make_rows(3000)))
         first = next(source.windows(10))
         assert len(first.texts) == 10
         assert first.position < source.total_bytes / 2
+
+
+def test_a_parquet_file_is_not_kept_in_memory(tmp_path: Path) -> None:
+    """Also one whose rows are all in one group."""
+    draw = random.Random(0)
+    table = pa.table({name: [draw.randbytes(500).hex() for _ in range(16_000)] for name in ("text", "other")})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=16_000, compression="none", use_dictionary=False)
+    del table
+    size = (tmp_path / "in.parquet").stat().st_size
+    assert size > 30_000_000
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    for window in Source(tmp_path / "in.parquet").windows(256):
+        rows += len(window.texts)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert rows == 16_000
+    assert most < size / 2
 
 
 def test_killed_and_continued_gives_the_same_bytes(
@@ -209,6 +231,35 @@ def test_another_input_starts_anew(classifier: Classifier, tmp_path: Path, capsy
     assert [row["id"] for row in read_table(output)] == [str(number) for number in range(49, -1, -1)]
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_another_model_starts_anew(
+    classifier_folder: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of whatever its answers depend on; a change that leaves the meaning is taken for one as well."""
+    folder = Path(shutil.copytree(classifier_folder, tmp_path / "model"))
+    source, output = write_table(tmp_path / "in.csv", make_rows()), tmp_path / "out.csv"
+    interrupt(load_classifier(folder), source, output, after=2)
+    if name == "model.safetensors":
+        changed = load_classifier(folder)
+        with torch.no_grad():
+            changed.model.score.weight.neg_()
+        changed.model.save_pretrained(folder)
+    else:
+        (folder / name).write_text((folder / name).read_text() + "\n")
+    classifier = load_classifier(folder)
+    predict_file(classifier, source, output)
+    assert "starting anew: model changed since the interrupted run\n" in capsys.readouterr().err
+    expected = classifier.predict([row["text"] for row in make_rows()])
+    assert [row["prediction"] for row in read_table(output)] == [prediction.label for prediction in expected]
+
+
+def test_the_same_model_goes_on(classifier: Classifier, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = write_table(tmp_path / "in.csv", make_rows()), tmp_path / "out.csv"
+    interrupt(classifier, source, output, after=2)
+    predict_file(classifier, source, output)
+    assert capsys.readouterr().err == "continuing an interrupted run: 2 parts of 16 texts are done\n"
+
+
 def test_killed_before_the_last_rename(classifier: Classifier, tmp_path: Path) -> None:
     source, output = write_table(tmp_path / "in.csv", make_rows()), tmp_path / "out.csv"
     replace = Path.replace
@@ -265,13 +316,17 @@ def test_taken_names_are_refused_and_prefixed(classifier: Classifier, tmp_path: 
 
 
 def test_top_k_and_threshold(classifier: Classifier, tmp_path: Path) -> None:
+    """Where it abstains it gives no label, also not the second best; the probabilities are there."""
     source = write_table(tmp_path / "in.csv", make_rows())
-    predict_file(classifier, source, tmp_path / "out.jsonl", top_k=2, threshold=0.95)
-    for row in read_table(tmp_path / "out.jsonl"):
-        assert row["probability"] >= row["probability_2"]
-        assert row["probability"] + row["probability_2"] == pytest.approx(1, abs=2e-6)
-        assert row["prediction"] == ("" if row["probability"] < 0.95 else row["prediction"])
-        assert row["prediction_2"] in classifier.labels.names
+    ranked = [prediction.top(2) for prediction in classifier.predict([row["text"] for row in make_rows()])]
+    threshold = sorted(best[1] for best, _ in ranked)[20]
+    predict_file(classifier, source, tmp_path / "out.jsonl", top_k=2, threshold=threshold)
+    rows = read_table(tmp_path / "out.jsonl")
+    for row, (best, second) in zip(rows, ranked, strict=True):
+        given = best[1] >= threshold
+        assert (row["prediction"], row["prediction_2"]) == ((best[0], second[0]) if given else ("", ""))
+        assert (row["probability"], row["probability_2"]) == pytest.approx((best[1], second[1]), abs=2e-6)
+    assert sum(row["prediction"] == "" for row in rows) == 20
     with pytest.raises(ValueError, match="expected --top_k between 1 and 2, the number of labels, found 3"):
         predict_file(classifier, source, tmp_path / "more.jsonl", top_k=3)
 
@@ -338,6 +393,55 @@ def test_texts_as_arguments_and_lines(
     (tmp_path / "in.txt").write_text("\n".join(texts))
     code, out, _ = run([str(classifier_folder), str(tmp_path / "in.txt"), "--threshold=1"], capsys)
     assert [line.split()[0] for line in out.splitlines()] == ["-"] * 40
+    code, out, _ = run([str(classifier_folder), texts[0], "--threshold=1", "--top_k=2"], capsys)
+    (best, share), (second, rest) = classifier.predict(texts[:1])[0].top(2)
+    assert out == f"- {share:.3f}, - {rest:.3f}\t{texts[0]}\n"
+    code, out, _ = run([str(classifier_folder), texts[0], "--top_k=2"], capsys)
+    assert out == f"{best} {share:.3f}, {second} {rest:.3f}\t{texts[0]}\n"
+
+
+def test_a_typed_line_is_answered_before_the_next(
+    classifier_folder: Path, classifier: Classifier, tmp_path: Path
+) -> None:
+    """In a terminal, which no text commands."""
+    ours, terminal = os.openpty()
+    command = [sys.executable, "-m", "greffe.train.cli", "predict", str(classifier_folder)]
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal)
+    try:
+        for text in ("oui ba", "non \x1b[31m lo"):
+            os.write(ours, text.encode() + b"\n")
+            line = f"{classifier.predict([text])[0].label} [0-9.]+\t(.*)\r\n".encode()
+            shown = b""
+            while not (answer := re.search(line, shown)):
+                assert select.select([ours], [], [], 60)[0], shown
+                shown += os.read(ours, 4096)
+            assert answer[1].decode() == text.replace("\x1b", "\ufffd")
+            assert b"\x1b" not in shown
+            assert b"B/s" not in shown
+        os.write(ours, b"\x04")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(terminal)
+
+
+def test_what_json_has_no_word_for_is_null(classifier: Classifier, tmp_path: Path) -> None:
+    rows = pa.table({"text": ["oui", "non"], "x": [float("nan"), 1.5], "y": [[1.0, float("inf")], []]})
+    pq.write_table(rows, tmp_path / "in.parquet")
+    (tmp_path / "in.jsonl").write_text('{"text": "oui", "x": NaN, "y": {"z": [-Infinity]}}\n')
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    found = []
+    for source in ("parquet", "jsonl"):
+        predict_file(classifier, tmp_path / f"in.{source}", tmp_path / f"{source}.jsonl")
+        lines = (tmp_path / f"{source}.jsonl").read_text().splitlines()
+        found += [json.loads(line, parse_constant=refuse) for line in lines]
+    assert [row["x"] for row in found] == [None, 1.5, None]
+    assert [row["y"] for row in found] == [[1.0, None], [], {"z": [None]}]
 
 
 def test_a_file_without_an_output_goes_to_standard_output(
@@ -368,6 +472,11 @@ def test_a_file_without_an_output_goes_to_standard_output(
             "expected a column 'body' in in.csv, found ['id', 'text', 'label', 'score', 'tags', 'note']; pass "
             "--text_column with the one that holds the text",
         ),
+        (
+            ["in.arrow"],
+            "expected a .txt, .jsonl, .csv file (plain or .gz, .xz, .zst, .bz2) or a .parquet file, found in.arrow; "
+            "save it as .parquet",
+        ),
         (["in.csv", "--threshold=2"], "expected a threshold between 0 and 1, found 2.0"),
         (["in.csv", "--batch_size=0"], "expected a batch size of at least 1, found 0"),
         (["broken.jsonl"], "expected text in 'text' of broken.jsonl, line 2, found int 3; remove the row or give it a "
@@ -385,6 +494,14 @@ def test_errors_are_one_line(
     monkeypatch.chdir(tmp_path)
     write_table(Path("in.csv"), make_rows(3))
     Path("broken.jsonl").write_text('{"text": "oui"}\n{"text": 3}\n')
+    Path("in.arrow").write_text("text\noui\n")
     code, _, err = run([str(classifier_folder), *arguments], capsys)
     assert (code, err) == (1, f"greffe: error: {message}\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.jsonl", "in.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.jsonl", "in.arrow", "in.csv"]
+
+
+@pytest.mark.parametrize("name", ["in.arrow", "in.xlsx"])
+def test_other_formats_are_refused_in_python_too(classifier: Classifier, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("text\noui\n")
+    with pytest.raises(ValueError, match=rf"or a \.parquet file, found .*{name}; "):
+        predict_file(classifier, tmp_path / name, tmp_path / "out.csv")

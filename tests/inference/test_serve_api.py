@@ -178,6 +178,20 @@ def test_hundreds_at_once_each_get_their_own_answer(server: ModelServer, folder:
     assert server.metric('greffe_queue_length{queue="predict"}') == 0
 
 
+def test_memory_stays_flat(server: ModelServer) -> None:
+    texts = make_texts(200)
+
+    def ask_all() -> int:
+        with ThreadPoolExecutor(50) as pool:
+            answers = pool.map(lambda text: server.ask("/predict", {"texts": [text]}), texts)
+            assert {answer.status for answer in answers} == {200}
+        return server.memory()
+
+    ask_all()  # which fills what is kept
+    before = ask_all()
+    assert ask_all() - before < 8 << 20
+
+
 def test_requests_are_counted(server: ModelServer) -> None:
     good, bad = (f'greffe_requests_total{{endpoint="/predict",status="{status}"}}' for status in (200, 400))
     before = [server.metric(line) for line in (good, bad, 'greffe_texts_total{kind="read"}')]
@@ -222,3 +236,17 @@ def test_a_full_queue_and_the_end(folder: Path, tmp_path: Path) -> None:
     refused = next(answer for answer in answers if answer.status == 429)
     assert int(refused.headers["retry-after"]) >= 1
     assert "expected at most 5 texts to wait for the model" in refused.json["error"]
+
+
+def test_other_machines_need_the_token(folder: Path, tmp_path: Path) -> None:
+    """Asked for under any name, as other machines do; whoever is on this one needs it too."""
+    with serving(folder, "--no-page", "--host", "0.0.0.0", "--token", "secret", cwd=tmp_path) as server:
+        assert server.place[0] == "0.0.0.0"
+        body = {"texts": ["un livre"]}
+        for host in ("example.org", "127.0.0.1"):
+            assert server.ask("/health", Host=host).status == 200
+            refused = server.ask("/predict", body, Host=host)
+            assert refused.status == 401
+            assert "expected the token of this server, found none" in refused.json["error"]
+            assert server.ask("/predict", body, Host=host, Authorization="Bearer wrong").status == 401
+            assert server.ask("/predict", body, Host=host, Authorization="Bearer secret").status == 200

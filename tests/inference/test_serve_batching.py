@@ -5,12 +5,13 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from greffe.inference import Classifier, Prediction, load_classifier
-from greffe.inference.server.batching import Batcher
+from greffe.inference import Classifier, Explanation, Prediction, explain, load_classifier
+from greffe.inference.server import batching
+from greffe.inference.server.batching import MAX_EXPLANATIONS, Batcher
 from greffe.inference.server.errors import BusyError, TooSlowError
 from greffe.inference.server.limits import Limits
 from greffe.inference.server.metrics import Metrics
-from model_server import make_texts, save_classifier
+from model_server import make_texts, save_classifier, until
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +25,14 @@ class Watched(Classifier):
     def __init__(self, classifier: Classifier):
         super().__init__(**{name: getattr(classifier, name) for name in classifier.__dataclass_fields__})
         self.batches: list[list[str]] = []
+        self.held = 0
         self.go = threading.Event()
         self.go.set()
 
     def predict(self, texts: Sequence[str], *arguments: object, **options: object) -> list[Prediction]:
+        self.held += 1
         self.go.wait(20)
+        self.held -= 1
         self.batches.append(list(texts))
         if "stumble" in texts:
             raise RuntimeError("stumbled")
@@ -94,10 +98,9 @@ def test_a_full_queue_refuses_and_recovers(classifier: Classifier) -> None:
         async with Batcher(watched, Limits(max_queue=4, max_batch=1, batch_milliseconds=0), Metrics()) as batcher:
             watched.go.clear()
             held = asyncio.create_task(batcher.predict(["un"]))
-            await asyncio.sleep(0.05)
+            await until(lambda: watched.held)
             waiting = asyncio.create_task(batcher.predict(["la", "le", "une", "bon"]))
-            await asyncio.sleep(0.05)
-            assert len(batcher) == 4
+            await until(lambda: len(batcher) == 4)
             with pytest.raises(BusyError, match="expected at most 4 texts to wait for the model, found 4 before the 1"):
                 await batcher.predict(["film"])
             watched.go.set()
@@ -114,10 +117,10 @@ def test_who_has_left_is_not_worked_for(classifier: Classifier) -> None:
         async with Batcher(watched, Limits(batch_milliseconds=0), Metrics()) as batcher:
             watched.go.clear()
             held = asyncio.create_task(batcher.predict(["un"]))
-            await asyncio.sleep(0.05)
+            await until(lambda: watched.held)
             left = asyncio.create_task(batcher.predict(["la"]))
             stays = asyncio.create_task(batcher.predict(["le"]))
-            await asyncio.sleep(0.05)
+            await until(lambda: len(batcher) == 2)
             left.cancel()
             await asyncio.sleep(0)
             watched.go.set()
@@ -136,6 +139,50 @@ def test_time_runs_out(classifier: Classifier) -> None:
             with pytest.raises(TooSlowError, match=r"expected an answer within 0\.1 s"):
                 await batcher.predict(["un"])
             watched.go.set()
+            batcher.limits = Limits(timeout=20)
             assert (await batcher.predict(["un"]))[0].label
+
+    asyncio.run(ask())
+
+
+@pytest.fixture
+def held_explanations(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Explanations wait for this."""
+    go = threading.Event()
+
+    def wait(classifier: Classifier, text: str) -> Explanation:
+        go.wait(20)
+        return explain(classifier, text)
+
+    monkeypatch.setattr(batching, "explain", wait)
+    return go
+
+
+def test_explanations_hold_up_no_batch_and_are_limited(
+    classifier: Classifier, held_explanations: threading.Event
+) -> None:
+    async def ask() -> list[Explanation]:
+        async with Batcher(classifier, Limits(timeout=20), Metrics()) as batcher:
+            waiting = [asyncio.create_task(batcher.explain("un livre")) for _ in range(MAX_EXPLANATIONS)]
+            await asyncio.sleep(0)  # each has taken its place
+            with pytest.raises(BusyError, match="expected at most 16 explanations at once, found as many"):
+                await batcher.explain("un livre")
+            assert (await batcher.predict(["un film"]))[0].label
+            assert not any(task.done() for task in waiting)
+            held_explanations.set()
+            found = await asyncio.gather(*waiting)
+            return [*found, await batcher.explain("un livre")]
+
+    assert asyncio.run(ask()) == [explain(classifier, "un livre")] * (MAX_EXPLANATIONS + 1)
+
+
+def test_the_time_of_an_explanation_runs_out(classifier: Classifier, held_explanations: threading.Event) -> None:
+    async def ask() -> None:
+        async with Batcher(classifier, Limits(timeout=0.1), Metrics()) as batcher:
+            with pytest.raises(TooSlowError, match=r"expected an explanation within 0\.1 s"):
+                await batcher.explain("un livre")
+            held_explanations.set()
+            batcher.limits = Limits(timeout=20)
+            assert await batcher.explain("un livre") == explain(classifier, "un livre")
 
     asyncio.run(ask())

@@ -26,6 +26,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "message"),
     [
         (["classifier", "--host", "0.0.0.0"], "expected --token for --host 0.0.0.0, where others can reach the server"),
+        (["classifier", "--token", ""], "expected a token, found an empty one; give another, or neither --token nor"),
         (["classifier", "--token", "a b"], "expected a token of printable ASCII characters without spaces"),
         (["classifier", "--no-page", "--compare", "classifier"], "expected --compare with the page"),
         (["classifier", "--compare", "writer"], "expected two models of one kind, found a classifier in"),
@@ -49,3 +50,15 @@ def test_refused_with_one_line(
     assert message in error
     assert error.startswith("greffe: error: ")
     assert len(error.splitlines()) == 1
+
+
+def test_the_token_of_the_environment(
+    folders: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is given on the command line counts, though it be empty; else the environment's."""
+    served: list[str | None] = []
+    monkeypatch.setattr("greffe.inference.server.serving.serve", lambda *_, token, **__: served.append(token))
+    monkeypatch.setenv("GREFFE_SERVE_TOKEN", "environment")
+    for options in ([], ["--token", "given"], ["--token", ""]):
+        assert main(["serve", str(folders / "classifier"), *options]) == 0
+    assert served == ["environment", "given", ""]

@@ -72,6 +72,8 @@ def test_bad_requests_are_refused_in_one_line(body: bytes, message: str) -> None
         ('"temperature": NaN', "NaN is not a number of JSON"),
         ('"temperature": -0.1', "expected temperature of at least 0, found -0.1"),
         ('"temperature": 1e400', "expected temperature of at most 100, found inf"),
+        ('"temperature": 0.0009', "expected temperature of 0, or of at least 0.001, found 0.0009"),
+        ('"repetition_penalty": 0.009', "expected repetition_penalty of at least 0.01, found 0.009"),
         ('"top_p": 0', "expected top_p above 0, found 0"),
         ('"top_p": 1.01', "expected top_p of at most 1, found 1.01"),
         ('"max_new_tokens": 51', "expected max_new_tokens of at most 50, found 51"),
@@ -83,6 +85,17 @@ def test_bad_requests_are_refused_in_one_line(body: bytes, message: str) -> None
 def test_bad_settings(setting: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         read_request(f"{{{setting}}}".encode(), GENERATE)
+
+
+def test_what_the_schema_allows_the_model_takes(language_model: LanguageModel) -> None:
+    """At the very bounds, whole numbers where there are some."""
+    for name in ("temperature", "repetition_penalty"):
+        part = GENERATE["properties"][name]
+        gap = part.get("not", {}).get("exclusiveMaximum", part["minimum"])
+        for value in {part["minimum"], gap, part["maximum"], 2}:
+            settings = read_request(json.dumps({name: value, "max_new_tokens": 2}).encode(), GENERATE)
+            del settings["stream"]
+            assert "".join(language_model.generate(**settings))
 
 
 def test_schemas_are_json() -> None:

@@ -1,7 +1,7 @@
 """Continue a text with a trained language model, printed as it is written.
 
-Without PROMPT the text is read from standard input. The same seed gives the same text; with several samples, each has
-a seed of its own, one more than that of the sample before it.
+Without PROMPT the text is read from standard input, without the end of its last line. The same seed gives the same
+text; with several samples, each has a seed of its own, one more than that of the sample before it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if options.num_samples < 1:
         raise ValueError(f"expected --num_samples of at least 1, found {options.num_samples}")
-    prompt = sys.stdin.read() if options.prompt is None else options.prompt
+    prompt = sys.stdin.read().removesuffix("\n") if options.prompt is None else options.prompt
     from greffe.inference.language_model import load_language_model
+    from greffe.inference.terminal import harmless
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of the library's loading
     model = load_language_model(options.model)
+    show = harmless if sys.stdout.isatty() else str
     for number in range(options.num_samples):
         pieces = model.generate(
             prompt,
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         )
         if options.num_samples > 1:
             print(f"{'' if number == 0 else chr(10)}--- {number + 1}")
-        print(prompt, end="", flush=True)
+        print(show(prompt), end="", flush=True)
         for piece in pieces:
-            print(piece, end="", flush=True)
+            print(show(piece), end="", flush=True)
         print()

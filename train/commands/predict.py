@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threshold",
         type=float,
         metavar="P",
-        help="abstain (an empty label) where the most probable label is less probable; with several labels a text, "
-        "give those above it (default: 0.5)",
+        help="abstain (empty labels, of all ranks) where the most probable label is less probable; with several "
+        "labels a text, give those above it (default: 0.5)",
     )
     parser.add_argument("--prefix", default="", metavar="NAME", help="before the names of the columns that are added")
     parser.add_argument("--batch_size", type=int, default=32, metavar="N", help="texts in a batch; default: 32")
@@ -76,8 +76,10 @@ def _announce(line: str) -> None:
 def _print_lines(source: Any, columns: Any, batch_size: int) -> None:
     """A line for each text, as they come: what the model says, then the text."""
     from greffe.inference.prediction_job import predict_windows
+    from greffe.inference.terminal import harmless
 
+    show = harmless if sys.stdout.isatty() else str
     for window, predictions in predict_windows(source, columns, batch_size, size=batch_size):
         for text, prediction in zip(window.texts, predictions or [], strict=True):
-            print(f"{columns.describe(prediction)}\t{text}")
+            print(show(f"{columns.describe(prediction)}\t{text}"))
         sys.stdout.flush()

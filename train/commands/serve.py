@@ -1,7 +1,7 @@
 """Serve a model over HTTP: an API for programs and a page for people, on this machine only unless told otherwise.
 
-A classifier answers POST /predict, a language model POST /generate; /openapi.json describes both, /health and /metrics
-are for whoever watches over the server. It needs the packages of pip install greffe[serve].
+A classifier answers POST /predict, a language model POST /generate; /openapi.json describes the one that there is,
+/health and /metrics are for whoever watches over the server. It needs the packages of pip install greffe[serve].
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
         compare=options.compare,
         host=options.host,
         port=options.port,
-        token=options.token or os.environ.get("GREFFE_SERVE_TOKEN"),
+        token=options.token if options.token is not None else os.environ.get("GREFFE_SERVE_TOKEN"),
         page=options.page,
         limits=Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)}),
     )
