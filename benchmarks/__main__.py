@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 
-from .command_line import finish, measure, parse_options, prepare_environment, print_machine
+from .command_line import finish, measure, parse_options, prepare_environment, print_origin
 from .report import Case
 from .rounds import run_apart
 from .targets import print_targets
@@ -17,7 +17,7 @@ def main() -> None:
     options = parse_options(__doc__, BENCHMARKS)
     prepare_environment(options.threads)
     machine = run_apart("report.describe_machine")
-    print_machine(machine)
+    print_origin(machine, options)
     cases: list[Case] = []
     start = time.monotonic()
     names = options.names or BENCHMARKS

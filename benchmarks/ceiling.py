@@ -1,4 +1,4 @@
-"""The ceiling: the matrix products of a training step and nothing else, in fp32 and in bf16.
+"""The ceiling: the matrix products of a step and nothing else, in fp32 and in bf16.
 
 No softmax, no norms, no optimiser, no data; buffers are made once. Forward, both gradients of every linear layer, and
 attention, of which the square mask leaves half. What a training step reaches of this is what it does not waste. On a
@@ -7,11 +7,13 @@ processor without native bf16 its products are many times slower: this shows how
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from greffe.modeling.loss import CHUNK_ELEMENTS
+from greffe.tokenization import load_tokenizer
 from greffe.train.stage_trainer import native_bf16
 from torch import Tensor
 
@@ -20,30 +22,57 @@ from .gate import StepCounter
 from .report import Case
 from .rounds import Contender, alternate
 from .sizes import Size
+from .workload import Workload, read_labelled_lines
 
 Product = Callable[[], Tensor]
 
 
 def multiply(gate: StepCounter, size: Size, batch_size: int, block_size: int, dtype: str | None = None) -> None:
-    """A step has the products of a training step; without a dtype, in the one that Greffe trains in here."""
-    kind = getattr(torch, dtype) if dtype else torch.bfloat16 if native_bf16() else torch.float32
+    """A step has the products of a step of pre-training; without a dtype, in the one that Greffe trains in here."""
+    kind = getattr(torch, dtype) if dtype else trained_dtype()
     if kind == torch.bfloat16 and not native_bf16():
         batch_size = 1  # is enough to see how slow it is
-    torch.manual_seed(0)
-    tokens = batch_size * block_size
-    layer = [
-        *linear_products(tokens, size.width, 3 * size.width, kind),
-        *attention_products(batch_size * size.heads, block_size, size.width // size.heads, kind),
-        *linear_products(tokens, size.width, size.width, kind),
-        *linear_products(tokens, size.width, size.feed_forward, kind),
-        *linear_products(tokens, size.feed_forward, size.width, kind),
-    ]
-    products = layer * size.layers + head_products(tokens, size.width, size.vocabulary, kind)
-    gigaflops = count_operations(size, batch_size, block_size) / 1e9
+    products = layer_products(size, batch_size, block_size, kind, training=True)
+    products += head_products(batch_size * block_size, size.width, size.vocabulary, kind)
+    gigaflops = 3 * batch_size * size.count_operations(block_size) / 1e9
     while True:
         for product in products:
             product()
-        gate.step(tokens=tokens, gigaflops=gigaflops)
+        gate.step(tokens=batch_size * block_size, gigaflops=gigaflops)
+
+
+def multiply_texts(gate: StepCounter, workload: Workload, training: bool) -> None:
+    """The products of a classifier on the labelled texts, none padded; a step is a batch in training, else all texts.
+
+    Rows have the mean length. Attention grows with the square of the length, so that such a row is not quite a text.
+    """
+    size, rows = workload.size, workload.batch_size
+    texts, _ = read_labelled_lines(workload.labelled)
+    tokenizer = load_tokenizer(workload.tokenizer)
+    lengths = [len(ids) for ids in tokenizer(texts, truncation=True, max_length=workload.block_size)["input_ids"]]
+    length = round(statistics.mean(lengths))
+    products = layer_products(size, rows, length, trained_dtype() if training else torch.float32, training=training)
+    batches = 1 if training else max(1, len(texts) // rows)
+    operations = batches * rows * size.count_operations(length, head=False)
+    of_a_text = statistics.mean(size.count_operations(length, head=False) for length in lengths)
+    while True:
+        for product in products * batches:
+            product()
+        gate.step(texts=operations / of_a_text, gigaflops=(3 if training else 1) * operations / 1e9)
+
+
+def trained_dtype() -> torch.dtype:
+    return torch.bfloat16 if native_bf16() else torch.float32
+
+
+def layer_products(size: Size, rows: int, length: int, dtype: torch.dtype, training: bool) -> list[Product]:
+    """Those of all layers, with the gradients in training."""
+    torch.manual_seed(0)
+    width, inner = size.width, size.feed_forward
+    layer = attention_products(rows * size.heads, length, width // size.heads, dtype)[: 6 if training else 2]
+    for inputs, outputs in ((width, 3 * width), (width, width), (width, inner), (inner, width)):
+        layer += linear_products(rows * length, inputs, outputs, dtype)[: 3 if training else 1]
+    return layer * size.layers
 
 
 def linear_products(rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> list[Product]:
@@ -78,13 +107,6 @@ def attention_products(heads: int, length: int, width: int, dtype: torch.dtype) 
         lambda: torch.bmm(scores, k, out=grad_q),
         lambda: torch.bmm(scores.transpose(1, 2), q, out=grad_k),
     ]
-
-
-def count_operations(size: Size, batch_size: int, block_size: int) -> int:
-    """Multiplications and additions of a step."""
-    matrices = size.layers * (4 * size.width**2 + 2 * size.width * size.feed_forward) + size.width * size.vocabulary
-    attention = size.layers * 2 * (block_size // 2) * size.width
-    return 2 * 3 * batch_size * block_size * (matrices + attention)
 
 
 def run(options: Options, folder: Path) -> Iterator[Case]:

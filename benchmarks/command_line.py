@@ -13,6 +13,8 @@ from typing import TypeVar
 from .report import Case, print_case, write_json
 from .rounds import run_apart
 from .sizes import SIZES, Size
+from .targets import judge_targets
+from .text import describe_text
 
 Value = TypeVar("Value")
 Run = Callable[["Options", Path], Iterable[Case]]
@@ -50,8 +52,8 @@ def parse_options(description: str | None, benchmarks: Sequence[str] = ()) -> Op
         parser.add_argument("names", nargs="*", metavar="NAME", help=f"among {', '.join(benchmarks)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="less of everything: to see that it runs, not to quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all values there too")
-    parser.add_argument("--corpus", nargs="+", metavar="FILE", help="real text to work on; without it, invented text")
-    parser.add_argument("--labelled", metavar="FILE", help="real labelled texts; without it, invented ones")
+    parser.add_argument("--corpus", nargs="+", metavar="FILE", help="text to work on (default: film reviews)")
+    parser.add_argument("--labelled", metavar="FILE", help="labelled texts (default: film reviews)")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, help="of the models, in place of the benchmark's own")
     parser.add_argument("--rounds", type=int, metavar="N", help="how many times each contender has its turn")
     parser.add_argument("--threads", type=int, metavar="N", help="of each contender (default: one for each core)")
@@ -72,7 +74,7 @@ def main(run: Run, description: str | None) -> None:
     options = parse_options(description)
     prepare_environment(options.threads)
     machine = run_apart("report.describe_machine")
-    print_machine(machine)
+    print_origin(machine, options)
     finish(list(measure(run, options)), machine, options)
 
 
@@ -91,14 +93,27 @@ def measure(run: Run, options: Options) -> Iterator[Case]:
             yield case
 
 
-def print_machine(machine: dict[str, object]) -> None:
+def print_origin(machine: dict[str, object], options: Options) -> None:
+    """Where the figures come from: the machine and the text."""
     bf16 = "native bf16" if machine["native_bf16"] else "no native bf16"
-    print(f"{machine['processor']}, {machine['cores']} cores, {bf16}, {machine['threads']} threads", flush=True)
+    print(f"{machine['processor']}, {machine['cores']} cores, {bf16}, {machine['threads']} threads")
+    print_text(options.corpus, options.labelled)
+
+
+def print_text(corpus: Sequence[str] | None, labelled: str | None) -> None:
+    for name, text in describe_text(corpus, labelled).items():
+        print(f"{name}: {text}", flush=True)
 
 
 def finish(cases: Sequence[Case], machine: dict[str, object], options: Options) -> None:
     if options.json is not None:
-        write_json(options.json, cases, machine, asdict(options))
+        about = {
+            "machine": machine,
+            "text": describe_text(options.corpus, options.labelled),
+            "options": asdict(options),
+            "targets": judge_targets(cases),
+        }
+        write_json(options.json, cases, about)
 
 
-__all__ = ["Options", "finish", "main", "measure", "parse_options", "prepare_environment", "print_machine"]
+__all__ = ["Options", "finish", "main", "measure", "parse_options", "prepare_environment", "print_origin", "print_text"]

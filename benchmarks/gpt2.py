@@ -52,7 +52,7 @@ def pretrain(gate: StepCounter, workload: Workload) -> None:
         processing_class=tokenizer,
         data_collator=default_data_collator,
     )
-    count_steps(trainer, gate)
+    count_steps(trainer, gate, workload.size, head=True)
     trainer.train()
 
 
@@ -85,7 +85,7 @@ def finetune(gate: StepCounter, workload: Workload, padding: str) -> None:
         processing_class=tokenizer,
         data_collator=_collator(tokenizer, padding),
     )
-    count_steps(trainer, gate)
+    count_steps(trainer, gate, workload.size, head=False)
     trainer.train()
 
 

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tqdm import tqdm
-
 from .command_line import Options, main
 from .report import Case
-from .rounds import Contender, Measured, alternate, run_command
+from .rounds import Contender, Measured, alternate, run_command, take_turns
 from .sizes import Size
 from .workload import Workload, write_corpus, write_tokenizer
 
@@ -38,7 +36,7 @@ def run(options: Options, folder: Path) -> Iterator[Case]:
 def grow_corpus(size: Size, options: Options, folder: Path) -> Iterator[Case]:
     tokenizer = write_tokenizer(folder, size.vocabulary)
     workloads = {}
-    for megabytes in options.pick((1, 4, 16), (0.2, 0.4)):
+    for megabytes in options.pick((1, 4, 15), (0.2, 0.4)):
         apart = folder / f"{megabytes}-megabytes"
         apart.mkdir()
         write_corpus(apart, megabytes, options.corpus)
@@ -89,10 +87,9 @@ def add_processes(size: Size, options: Options, folder: Path) -> Case:
     launch += ["--rdzv_endpoint", "localhost:0"]
     together: list[str | Path] = [sys.executable, *launch, *alone[1:]]
     measured = {"two processes": Measured([]), "one process": Measured([])}
-    for _ in tqdm(range(options.count_rounds()), desc="rounds", leave=False, disable=None):
-        for name, command in (("one process", alone), ("two processes", together)):
-            said = run_command(command, {"OMP_NUM_THREADS": "1"})
-            measured[name].values.append(json.loads(said.splitlines()[-1])["tokens/s"])
+    for name, command in take_turns((("one process", alone), ("two processes", together)), options.count_rounds()):
+        said = run_command(command, {"OMP_NUM_THREADS": "1"})
+        measured[name].values.append(json.loads(said.splitlines()[-1])["tokens/s"])
     return Case("growth", f"processes of one thread, {size.name}", "tokens/s", measured, base="two processes")
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from .gate import StepCounter
 from .sizes import Size
-from .workload import Workload, read_lines
+from .workload import Workload, count_batch, read_lines
 
 
 class Block(nn.Module):
@@ -64,6 +64,8 @@ def pretrain(gate: StepCounter, workload: Workload, compiled: bool = False) -> N
     run = torch.compile(model) if compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
     precision = torch.autocast("cpu", torch.bfloat16) if native_bf16() else nullcontext()
+    lengths = [workload.block_size] * workload.batch_size
+    full = count_batch(workload.size, lengths, workload.block_size, head=True)
     while True:
         starts = draw.integers(0, len(tokens) - workload.block_size - 1, workload.batch_size)
         rows = torch.from_numpy(np.stack([tokens[start : start + workload.block_size + 1] for start in starts]))
@@ -73,7 +75,7 @@ def pretrain(gate: StepCounter, workload: Workload, compiled: bool = False) -> N
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        gate.step(tokens=workload.batch_size * workload.block_size, positions=workload.batch_size * workload.block_size)
+        gate.step(**full)
 
 
 __all__ = ["GPT", "pretrain"]

@@ -15,6 +15,7 @@ from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForSequenceCl
 from greffe.tokenization import load_tokenizer, read_corpus, train_tokenizer
 from greffe.train import finetune as stage_two
 from greffe.train import pretrain as stage_one
+from greffe.train import spectral
 from greffe.train.arguments import FinetuneArguments, PretrainArguments
 from greffe.train.labelled_data import read_labelled
 from greffe.train.labels import collect_labels
@@ -55,7 +56,7 @@ def pretrain(gate: StepCounter, workload: Workload) -> None:
     set_seed(arguments.seed)
     model = stage_one.prepare_model(arguments, tokenizer)
     trainer = stage_one.make_trainer(arguments, model, tokenizer, documents, Path(arguments.output))
-    count_steps(trainer, gate)
+    count_steps(trainer, gate, workload.size, head=True)
     trainer.train()
 
 
@@ -79,7 +80,7 @@ def finetune(gate: StepCounter, workload: Workload) -> None:
     parts = {"train": rows, "validation": rows[:1]}
     trainer = stage_two.make_trainer(arguments, model, tokenizer, parts, labels, Path(arguments.output))
     trainer.args.eval_strategy = IntervalStrategy.NO
-    count_steps(trainer, gate)
+    count_steps(trainer, gate, workload.size, head=False)
     trainer.train()
 
 
@@ -139,6 +140,17 @@ def prepare_corpus(gate: StepCounter, workload: Workload) -> None:
             documents = tokenize_corpus(read_corpus(workload.corpus), tokenizer, 0.0, 0)
             rows = PackedRows(documents.train, workload.block_size)
             gate.step(megabytes=megabytes, tokens=len(rows) * workload.block_size)
+
+
+def start_embeddings(gate: StepCounter, workload: Workload) -> None:
+    """What pre-training does before its first step: embeddings from what stands together in the documents."""
+    datasets.config.HF_DATASETS_CACHE = workload.folder / "cache"
+    tokenizer = load_tokenizer(workload.tokenizer)
+    documents = tokenize_corpus(read_corpus(workload.corpus), tokenizer, 0.0, 0)
+    embedding: Any = GreffeForCausalLM(make_config(workload, tokenizer)).get_input_embeddings()
+    while True:
+        spectral.start_embeddings(embedding, stage_one.read_ids(documents), tokenizer.all_special_ids, 0)
+        gate.step(starts=1)
 
 
 def make_config(workload: Workload, tokenizer: Any, **options: Any) -> GreffeConfig:
@@ -203,5 +215,6 @@ __all__ = [
     "read_prompts",
     "save_classifier",
     "save_language_model",
+    "start_embeddings",
     "write",
 ]

@@ -6,19 +6,18 @@ The last line is the ceiling, the matrix products of the same step alone, and ea
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from .command_line import Options, main
-from .report import Case
+from .report import CEILING, Case, add_shares
 from .rounds import Contender, alternate
-from .sizes import SIZES, Size
+from .sizes import Size
 from .workload import Workload, write_corpus, write_tokenizer
 
 _TOKENS = 8192  # of a slice, at least
-_CEILING = "products alone"
+_BLOCKS = {"experiment": (64, 256), "small": (256,), "tiny": (64,)}  # tokens in a row; the first of them if quick
 
 
 def run(options: Options, folder: Path) -> Iterator[Case]:
@@ -33,17 +32,13 @@ def run(options: Options, folder: Path) -> Iterator[Case]:
             steps=workload.steps,
             rounds=options.count_rounds(5),
         )
-        ceiling = statistics.median(measured[_CEILING].values)
-        for contender in measured.values():
-            contender.facts["of ceiling"] = statistics.median(contender.values) / ceiling
+        add_shares(measured)
         yield Case("pretrain", f"{size.name}, blocks of {block_size}", "tokens/s", measured)
 
 
 def choose_cases(options: Options) -> list[tuple[Size, int]]:
-    if options.sizes:
-        return [(size, 64) for size in options.choose_sizes()]
-    experiment, small = SIZES["experiment"], SIZES["small"]
-    return options.pick([(experiment, 64), (experiment, 256), (small, 256)], [(experiment, 64), (small, 256)])
+    sizes = options.choose_sizes("experiment", "small")
+    return [(size, block) for size in sizes for block in _BLOCKS[size.name][: options.pick(None, 1)]]
 
 
 def make_contenders(workload: Workload, compiled: bool) -> list[Contender]:
@@ -55,7 +50,7 @@ def make_contenders(workload: Workload, compiled: bool) -> list[Contender]:
     if compiled:
         contenders.append(Contender("minimal loop, compiled", "nanogpt.pretrain", (workload, True)))
     sizes = (workload.size, workload.batch_size, workload.block_size)
-    return [*contenders, Contender(_CEILING, "ceiling.multiply", sizes)]
+    return [*contenders, Contender(CEILING, "ceiling.multiply", sizes)]
 
 
 if __name__ == "__main__":

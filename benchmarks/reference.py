@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from .gate import StepCounter
 from .sizes import Size
 from .text import LABELS
-from .workload import Workload, read_labelled_lines, read_lines
+from .workload import Workload, count_batch, read_labelled_lines, read_lines
 
 _LONGEST = 5000  # positions in the table
 
@@ -73,8 +73,8 @@ def pretrain(gate: StepCounter, workload: Workload) -> None:
             logits = model(ids[:-1])  # (T, B, V)
             F.cross_entropy(logits.flatten(0, 1), ids[1:].flatten(), ignore_index=pad).backward()
             optimizer.step()
-            real = sum(len(row) - 1 for row in batch)
-            gate.step(texts=len(batch), tokens=real, positions=ids[:-1].numel())
+            lengths = [len(row) - 1 for row in batch]
+            gate.step(**count_batch(workload.size, lengths, max(lengths), head=True))
 
 
 def finetune(gate: StepCounter, workload: Workload) -> None:
@@ -93,12 +93,12 @@ def finetune(gate: StepCounter, workload: Workload) -> None:
         ):
             batch = [torch.tensor(rows[index]) for index in chosen]
             ids = nn.utils.rnn.pad_sequence(batch, padding_value=tokenizer.pad_token_id)
-            lengths = torch.tensor([len(row) for row in batch])
+            lengths = [len(row) for row in batch]
             optimizer.zero_grad()
-            last = model.base(ids)[lengths - 1, torch.arange(len(batch))]  # (B, d)
+            last = model.base(ids)[torch.tensor(lengths) - 1, torch.arange(len(batch))]  # (B, d)
             F.cross_entropy(model.decoder(last), targets[chosen]).backward()
             optimizer.step()
-            gate.step(texts=len(batch), tokens=int(lengths.sum()), positions=ids.numel())
+            gate.step(**count_batch(workload.size, lengths, max(lengths), head=False))
 
 
 def _batches(rows: list[list[int]], batch_size: int) -> Iterator[list[Tensor]]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from .rounds import Measured
 
+CEILING = "products alone"  # the contender that is a limit
 # Facts that are shares.
-_SHARES = {"padding", "of ceiling"}
+_SHARES = {"of ceiling", "padding", "work on padding"}
 
 
 @dataclass
@@ -51,6 +52,13 @@ class Case:
         return {"case": self.name, "unit": self.unit, "base": self.base, "contenders": contenders}
 
 
+def add_shares(measured: dict[str, Measured]) -> None:
+    """To each contender, what share of the ceiling it reaches."""
+    ceiling = statistics.median(measured[CEILING].values)
+    for contender in measured.values():
+        contender.facts["of ceiling"] = statistics.median(contender.values) / ceiling
+
+
 def print_case(case: Case) -> None:
     rounds = len(case.measured[case.base].values)
     with_memory = any(measured.peak_megabytes is not None for measured in case.measured.values())
@@ -58,11 +66,11 @@ def print_case(case: Case) -> None:
     width = max(36, *(len(name) + 2 for name in case.measured))
 
     print(f"\n{case.benchmark}, {case.name}: {case.unit}, {rounds} round{'s' if rounds > 1 else ''}")
-    header = f"{'':<{width}}{'median':>9}{'spread':>18}{case.base + ' is':>18}{'spread':>18}"
+    header = f"{'':<{width}}{'median':>9}{'spread':>20}{case.base + ' is':>18}{'spread':>18}"
     header += f"{'peak MB':>9}{'steps':>7}" if with_memory else ""
     print(header + "".join(f"{name:>{len(name) + 2}}" for name in facts))
     for name, measured in case.measured.items():
-        line = f"{name:<{width}}{_number(statistics.median(measured.values)):>9}{_spread(measured.values):>18}"
+        line = f"{name:<{width}}{_number(statistics.median(measured.values)):>9}{_spread(measured.values):>20}"
         if name == case.base:
             line += " " * 36
         else:
@@ -114,11 +122,12 @@ def _processor() -> str:
     return platform.processor()
 
 
-def write_json(path: Path, cases: Sequence[Case], machine: dict[str, Any], options: dict[str, Any]) -> None:
-    content = {"machine": machine, "options": options, "cases": {}}
+def write_json(path: Path, cases: Sequence[Case], about: dict[str, Any]) -> None:
+    """The cases of each benchmark, and what is said about all of them."""
+    content: dict[str, Any] = {**about, "cases": {}}
     for case in cases:
         content["cases"].setdefault(case.benchmark, []).append(case.to_dict())
     path.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
 
 
-__all__ = ["Case", "describe_machine", "print_case", "write_json"]
+__all__ = ["CEILING", "Case", "add_shares", "describe_machine", "print_case", "write_json"]

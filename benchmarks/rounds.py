@@ -9,17 +9,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
 from .gate import Gate, Slice
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,17 @@ def alternate(contenders: Sequence[Contender], *, count: str, steps: int, rounds
             for number, contender in enumerate(contenders)
         ]
         slices: dict[str, list[Slice]] = {contender.name: [] for contender in contenders}
-        for _ in tqdm(range(rounds), desc="rounds", leave=False, disable=None):
-            for process in running:
-                slices[process.contender.name].append(process.run(steps))
+        for process in take_turns(running, rounds):
+            slices[process.contender.name].append(process.run(steps))
     return {name: _summarise(measured, count) for name, measured in slices.items()}
+
+
+def take_turns(contenders: Iterable[Item], rounds: int) -> Iterator[Item]:
+    """Each once a round. Every other round goes backwards, and every two begin with another: none has a fixed place."""
+    order = deque(contenders)
+    for number in tqdm(range(rounds), desc="rounds", leave=False, disable=None):
+        yield from reversed(order) if number % 2 else order
+        order.rotate(-(number % 2))
 
 
 def _summarise(slices: list[Slice], count: str) -> Measured:
@@ -70,6 +80,7 @@ def _summarise(slices: list[Slice], count: str) -> Measured:
     totals = {name: sum(slice.counts[name] for slice in slices) for name in slices[0].counts}
     if "positions" in totals:
         measured.facts["padding"] = 1 - totals["tokens"] / totals["positions"]
+        measured.facts["work on padding"] = 1 - totals["operations on text"] / totals["operations"]
     if "gigaflops" in totals:
         measured.facts["GFLOP/s"] = totals["gigaflops"] / sum(slice.seconds for slice in slices)
     return measured
@@ -144,12 +155,13 @@ def alternate_commands(
 ) -> dict[str, Measured]:
     """Run each command in each round; values are seconds. A first run of each, to fill disk caches, is not counted."""
     measured = {name: Measured([]) for name in commands}
-    for number in tqdm(range(warm_up + rounds), desc="rounds", leave=False, disable=None):
-        for name, command in commands.items():
-            start = time.perf_counter()
+    if warm_up:
+        for command in commands.values():
             run_command(command)
-            if number >= warm_up:
-                measured[name].values.append(time.perf_counter() - start)
+    for name, command in take_turns(commands.items(), rounds):
+        start = time.perf_counter()
+        run_command(command)
+        measured[name].values.append(time.perf_counter() - start)
     return measured
 
 
@@ -162,4 +174,4 @@ def run_command(command: Sequence[str | Path], environment: Mapping[str, str] | 
     return done.stdout
 
 
-__all__ = ["Contender", "Measured", "alternate", "alternate_commands", "run_apart", "run_command"]
+__all__ = ["Contender", "Measured", "alternate", "alternate_commands", "run_apart", "run_command", "take_turns"]

@@ -18,6 +18,15 @@ class Size:
     feed_forward: int
     tied: bool  # the head shares the embedding's matrix
 
+    def count_operations(self, length: int, head: bool = True) -> int:
+        """Multiplications and additions of the matrix products of a row, forward, half of attention masked.
+
+        `head` is that of a language model; a classifier's is too small to count.
+        """
+        matrices = self.layers * (4 * self.width**2 + 2 * self.width * self.feed_forward)
+        attention = self.layers * 2 * (length // 2) * self.width
+        return 2 * length * (matrices + attention + head * self.width * self.vocabulary)
+
 
 SIZES = {
     size.name: size

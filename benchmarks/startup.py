@@ -14,7 +14,7 @@ from .report import Case
 from .rounds import alternate_commands, run_apart
 from .workload import Workload, write_corpus, write_tokenizer
 
-_TEXT = "bala, lomi ré."
+_TEXT = "A film to see again."
 
 _GREFFE = """
 import sys

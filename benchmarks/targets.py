@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .report import Case
 
@@ -59,15 +60,20 @@ TARGETS = [
 ]
 
 
+def judge_targets(cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Each target with what was reached and the verdict."""
+    judged = [(target, target.measure(cases)) for target in TARGETS]
+    return [{**vars(target), "reached": reached, "verdict": target.judge(reached)} for target, reached in judged]
+
+
 def print_targets(cases: Sequence[Case]) -> None:
     """One table: what was wanted, what was reached, and by how much it falls short."""
     print(f"\n{'targets':<54}{'against':<28}{'wanted':>12}{'reached':>10}  ")
-    for target in TARGETS:
-        reached = target.measure(cases)
-        wanted = f"{'memory <=' if target.memory else '>='} {target.value:.2f}"
-        shown = "" if reached is None else f"{reached:.2f}"
-        name = f"{target.benchmark}, {target.case}"
-        print(f"{name:<54}{target.peer:<26}{wanted:>14}{shown:>10}  {target.judge(reached)}", flush=True)
+    for target in judge_targets(cases):
+        name = f"{target['benchmark']}, {target['case']}"
+        wanted = f"{'memory <=' if target['memory'] else '>='} {target['value']:.2f}"
+        reached = "" if target["reached"] is None else f"{target['reached']:.2f}"
+        print(f"{name:<54}{target['peer']:<26}{wanted:>14}{reached:>10}  {target['verdict']}", flush=True)
 
 
-__all__ = ["TARGETS", "Target", "print_targets"]
+__all__ = ["TARGETS", "Target", "judge_targets", "print_targets"]

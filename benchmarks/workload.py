@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from .sizes import Size
-from .text import invent_labelled, invent_texts
+from .text import read_reviews
 
 # Up to here a vocabulary of pieces is learned; a larger one is of whole words, which are counted in a second.
 _LARGEST_LEARNED = 8192
@@ -38,13 +38,10 @@ class Workload:
 
 
 def write_corpus(folder: Path, megabytes: float, sources: list[str] | None) -> None:
-    """About so many megabytes of text, a text a line: the first of `--corpus`, or invented."""
-    if sources:
-        from greffe.tokenization import read_corpus
+    """About so many megabytes of text, a text a line: the first of `--corpus`, or of the reviews."""
+    from greffe.tokenization import read_corpus
 
-        texts: Iterable[str] = read_corpus(sources)
-    else:
-        texts = _invent(seed=0)
+    texts: Iterable[str] = read_corpus(sources) if sources else (text for text, _ in read_reviews())
     size = 0
     with (folder / "corpus.txt").open("w", encoding="utf-8") as file:
         for text in texts:
@@ -53,24 +50,17 @@ def write_corpus(folder: Path, megabytes: float, sources: list[str] | None) -> N
                 return
 
 
-def _invent(seed: int) -> Iterator[str]:
-    while True:
-        yield from invent_texts(2000, seed)
-        seed += 1
-
-
 def write_labelled(folder: Path, number: int, source: str | None) -> None:
-    """So many labelled texts: the first of `--labelled`, again from its start if there are fewer, or invented."""
+    """So many labelled texts: the first of `--labelled`, again from its start if there are fewer, or of the reviews."""
     if source:
         from greffe.train.labelled_data import read_labelled
 
         read = read_labelled(source)
         rows = list(zip(read.texts, map(str, read.labels), strict=True))
-        rows = [rows[index % len(rows)] for index in range(number)]
     else:
-        rows = invent_labelled(number)
+        rows = read_reviews()
     with (folder / "labelled.jsonl").open("w", encoding="utf-8") as file:
-        for text, label in rows:
+        for text, label in islice(cycle(rows), number):
             file.write(json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n")
 
 
@@ -84,6 +74,17 @@ def read_labelled_lines(path: Path) -> tuple[list[str], list[int]]:
     rows = [json.loads(line) for line in read_lines(path)]
     names = sorted({row["label"] for row in rows})
     return [row["text"] for row in rows], [names.index(row["label"]) for row in rows]
+
+
+def count_batch(size: Size, lengths: Sequence[int], longest: int, head: bool) -> dict[str, float]:
+    """What is in a batch of texts that are padded to the longest, and the operations that it takes with and without."""
+    return {
+        "texts": len(lengths),
+        "tokens": sum(lengths),
+        "positions": len(lengths) * longest,
+        "operations": len(lengths) * size.count_operations(longest, head),
+        "operations on text": sum(size.count_operations(length, head) for length in lengths),
+    }
 
 
 def write_tokenizer(folder: Path, vocabulary: int) -> Path:
@@ -125,6 +126,7 @@ def make_word_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
 __all__ = [
     "Workload",
+    "count_batch",
     "make_word_tokenizer",
     "read_labelled_lines",
     "read_lines",
