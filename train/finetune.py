@@ -7,32 +7,48 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate import PartialState
 from greffe.hub import resolve_model
-from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
+from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForSequenceClassification
 from greffe.modeling.loss import classification_loss
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer
 from torch.nn import functional as F
-from transformers import DataCollatorWithPadding, EvalPrediction, TrainerCallback, TrainingArguments, set_seed
+from transformers import (
+    DataCollatorWithPadding,
+    EvalPrediction,
+    TrainerCallback,
+    TrainingArguments,
+    default_data_collator,
+    set_seed,
+)
 
 from .arguments import FinetuneArguments
 from .data_report import DataReport, describe_data
 from .finetune_trainer import FinetuneTrainer
+from .frozen_trunk import POOLED, HeadAlone, read_texts, says_the_same
 from .labelled_data import LabelledTexts, read_labelled
 from .labels import LabelSet, collect_labels, encode_labels
 from .metrics import make_compute_metrics
 from .overlap import remove_overlap
-from .run_folder import describe_base, describe_machine, open_run, write_model
+from .run_folder import describe_base, describe_machine, keep_inputs, write_model
 from .splitting import split_validation
-from .stage_trainer import add_callbacks, announce, check_stage_arguments, common_training_arguments, train
+from .stage_trainer import (
+    add_callbacks,
+    announce,
+    check_stage_arguments,
+    common_training_arguments,
+    find_finished,
+    hold_run,
+    is_first_process,
+    start_processes,
+    train,
+)
 from .truncation import truncate_all
 
 # What the best epoch is chosen by, and whether more of it is better.
@@ -47,17 +63,24 @@ class LabelledParts:
     labels: LabelSet
     report: DataReport
 
+    def fingerprints(self) -> dict[str, str]:
+        return {name: part.fingerprint() for name, part in self.parts.items()}
+
 
 def finetune(arguments: FinetuneArguments) -> dict[str, Any]:
     """Fine-tune a classifier and leave its best epoch in `arguments.output`; returns the record of the run."""
     arguments = replace(arguments, model=str(resolve_model(arguments.model)))
+    finished = find_finished(arguments)
+    if finished is not None:
+        return finished
     check_arguments(arguments)
-    read_config(arguments.model)  # a clear error, before any work, where there is no model
-    process = PartialState(cpu=not torch.cuda.is_available())
-    with open_run(arguments) if process.is_main_process else nullcontext(Path(arguments.output)) as folder:
+    process = start_processes()
+    with hold_run(arguments, process) as folder:
         data = read_parts(arguments)
+        announce(str(data.report))
+        check_task(arguments, data.labels)
         if process.is_main_process:
-            announce(str(data.report))
+            keep_inputs(folder, data.fingerprints(), process.num_processes)
         tokenizer = load_tokenizer(arguments.model)
         rows = {name: make_rows(part, data.labels, tokenizer, arguments, name) for name, part in data.parts.items()}
         trainer = fit(arguments, data.labels, tokenizer, rows, folder)
@@ -71,14 +94,17 @@ def fit(
     rows: dict[str, list[dict[str, Any]]],
     folder: Path,
     progress: TrainerCallback | None = None,
-    remedy: str = "continue with --resume",
+    remedy: str | None = None,
 ) -> FinetuneTrainer:
-    """Train a classifier on rows of ids and go back to its best epoch. `progress` takes the place of the bar."""
+    """Train a classifier on rows of ids and go back to its best epoch.
+
+    `progress` takes the place of the bar; `remedy` is what to do after a signal, where that is not `--resume`.
+    """
     set_seed(arguments.seed)
     model = prepare_model(arguments, labels)
     check_compatible(model, tokenizer)
-    use_cache = model.config.use_cache
-    trainer = make_trainer(arguments, model, tokenizer, rows, labels, folder)  # which switches the cache off
+    use_cache = model.config.use_cache  # which the library switches off
+    trainer = make_trainer(arguments, model, tokenizer, rows, labels, folder, progress is None)
     add_callbacks(trainer, arguments, ("texts", 1), progress)
     train(trainer, arguments.resume, remedy)
     trainer.load_best()
@@ -95,8 +121,14 @@ def check_arguments(arguments: FinetuneArguments) -> None:
         raise ValueError(f"expected --lm_loss_weight of at least 0, found {arguments.lm_loss_weight}")
     if arguments.freeze == "trunk" and arguments.gradual_unfreezing:
         raise ValueError("expected one of --freeze trunk and --gradual_unfreezing, found both")
-    if arguments.lm_loss_weight and arguments.attention == "bidirectional":
-        raise ValueError("expected --lm_loss_weight 0 with --attention bidirectional, where the next token is in sight")
+    choose_config(arguments)
+
+
+def check_task(arguments: FinetuneArguments, labels: LabelSet) -> None:
+    """Refuse options that mean something for one label a text alone."""
+    for name in ("class_weights", "label_smoothing_factor"):
+        if getattr(arguments, name) and labels.task != "single_label":
+            raise ValueError(f"expected --{name} with single labels only, found {labels.task}; leave it out")
 
 
 def read_parts(arguments: FinetuneArguments) -> LabelledParts:
@@ -146,11 +178,9 @@ def make_rows(
     return [{"input_ids": row, "labels": target, "length": len(row)} for row, target in zip(ids, targets, strict=True)]
 
 
-def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSequenceClassification:
-    """The trunk of the model folder with a new head, or the same architecture drawn at random."""
+def choose_config(arguments: FinetuneArguments) -> GreffeConfig:
+    """The configuration of the model folder, with what the options say."""
     config = read_config(arguments.model)
-    config.id2label, config.label2id = labels.id2label, labels.label2id
-    config.problem_type = labels.problem_type  # type: ignore[assignment]
     config.classifier_pooling = arguments.pooling
     if arguments.attention != "model":
         config.is_causal = arguments.attention == "causal"
@@ -158,6 +188,19 @@ def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSe
         if getattr(arguments, name) is not None:
             setattr(config, name, getattr(arguments, name))
     config.validate()
+    if arguments.lm_loss_weight and not config.is_causal:
+        raise ValueError(
+            f"expected causal attention with --lm_loss_weight, found --attention {arguments.attention} of "
+            f"{arguments.model}, where the next token is in sight; pass --attention causal, or no weight"
+        )
+    return config
+
+
+def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSequenceClassification:
+    """The trunk of the model folder with a new head, or the same architecture drawn at random."""
+    config = choose_config(arguments)
+    config.id2label, config.label2id = labels.id2label, labels.label2id
+    config.problem_type = labels.problem_type  # type: ignore[assignment]
     if arguments.from_scratch:
         model = GreffeForSequenceClassification(config)
     else:
@@ -167,16 +210,31 @@ def prepare_model(arguments: FinetuneArguments, labels: LabelSet) -> GreffeForSe
     if arguments.lm_loss_weight:
         # For the time of the training the language model's head is a part of the classifier, so that checkpoints
         # hold it; the finished model does not.
-        model.lm_head = load_model(GreffeForCausalLM, arguments.model).lm_head
+        scratch = arguments.from_scratch
+        language_model = GreffeForCausalLM(config) if scratch else load_model(GreffeForCausalLM, arguments.model)
+        model.lm_head = language_model.lm_head
     if arguments.freeze == "trunk":
         model.base_model.requires_grad_(False)
     return model
 
 
 def make_trainer(
-    arguments: FinetuneArguments, model: Any, tokenizer: Any, rows: dict[str, Any], labels: LabelSet, folder: Path
+    arguments: FinetuneArguments,
+    model: GreffeForSequenceClassification,
+    tokenizer: Any,
+    rows: dict[str, Any],
+    labels: LabelSet,
+    folder: Path,
+    show_progress: bool = True,
 ) -> FinetuneTrainer:
+    """The trainer of the whole classifier, or of its head alone where the trunk has nothing new to say."""
     metric, more_is_better = BEST[labels.task]
+    collate: Any = ClassificationCollator(tokenizer)
+    learner: Any = model
+    if says_the_same(model) and not arguments.lm_loss_weight:
+        for part in rows.values():
+            read_texts(model, part, collate, arguments.per_device_eval_batch_size, show_progress and is_first_process())
+        learner, collate = HeadAlone(model), collate_pooled
     options = TrainingArguments(
         **common_training_arguments(arguments, folder),
         num_train_epochs=10_000 if arguments.max_minutes is not None else arguments.num_train_epochs,
@@ -189,11 +247,12 @@ def make_trainer(
         greater_is_better=more_is_better,
     )
     return FinetuneTrainer(
-        model,
+        learner,
         options,
         arguments=arguments,
+        classifier=model,
         class_weights=balanced_weights(rows["train"], labels) if arguments.class_weights else None,
-        data_collator=ClassificationCollator(tokenizer),
+        data_collator=collate,
         train_dataset=rows["train"],
         eval_dataset=sort_by_length(rows["validation"]),
         processing_class=tokenizer,
@@ -208,6 +267,10 @@ class ClassificationCollator(DataCollatorWithPadding):
         return super().__call__([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
 
 
+def collate_pooled(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return default_data_collator([{name: row[name] for name in (POOLED, "labels")} for row in rows])
+
+
 def sort_by_length(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """So that texts of similar lengths share a batch where the order does not matter, and little of it is padding."""
     return sorted(rows, key=lambda row: row["length"])
@@ -216,14 +279,13 @@ def sort_by_length(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def predict_logits(trainer: FinetuneTrainer, rows: list[dict[str, Any]]) -> np.ndarray:
     """The logits of the rows, in their order, computed in that of their lengths."""
     order = sorted(range(len(rows)), key=lambda row: rows[row]["length"])
-    logits = np.asarray(trainer.predict([rows[row] for row in order]).predictions)
+    in_order: Any = [rows[row] for row in order]
+    logits = np.asarray(trainer.predict(in_order).predictions)
     return logits[np.argsort(order)]
 
 
 def balanced_weights(rows: list[dict[str, Any]], labels: LabelSet) -> torch.Tensor:
     """The inverse frequency of each class, with a mean of 1 over the training texts."""
-    if labels.task != "single_label":
-        raise ValueError(f"expected --class_weights with single labels, found {labels.task}")
     targets = torch.tensor([row["labels"] for row in rows])
     counts = F.one_hot(targets, len(labels.names)).sum(0)
     return len(targets) / (len(counts) * counts)
@@ -237,7 +299,11 @@ def finish(
     record = {
         "stage": "finetune",
         "arguments": asdict(arguments),
-        "data": {**data.report.to_dict(), "rows": {name: len(part) for name, part in rows.items()}},
+        "data": {
+            **data.report.to_dict(),
+            "rows": {name: len(part) for name, part in rows.items()},
+            "fingerprints": data.fingerprints(),
+        },
         "datasets": [Path(path).name for path in (arguments.train, arguments.validation, arguments.test) if path],
         "labels": list(data.labels.names),
         "base_model": describe_base(Path(arguments.model)),
@@ -249,10 +315,11 @@ def finish(
         "machine": describe_machine(),
     }
     if trainer.is_world_process_zero():
-        if hasattr(trainer.model, "lm_head"):
-            del trainer.model.lm_head
-        trainer.model.requires_grad_(True)
-        write_model(folder, trainer.model, trainer.processing_class, record)
+        model = trainer.classifier
+        if hasattr(model, "lm_head"):
+            del model.lm_head
+        model.requires_grad_(True)
+        write_model(folder, model, trainer.processing_class, record)
         trainer.remove_best()
     trainer.accelerator.wait_for_everyone()
     return record

@@ -14,9 +14,8 @@ from torch.nn import functional as F
 from transformers import TrainerCallback
 
 from .arguments import FinetuneArguments
-from .stage_trainer import StageTrainer
-
-BEST_WEIGHTS = "best.safetensors"
+from .run_folder import BEST_WEIGHTS
+from .stage_trainer import StageTrainer, current_epoch
 
 
 class FinetuneTrainer(StageTrainer):
@@ -24,8 +23,9 @@ class FinetuneTrainer(StageTrainer):
 
     arguments: FinetuneArguments
 
-    def __init__(self, *positional: Any, class_weights: Tensor | None = None, **keywords: Any):
+    def __init__(self, *positional: Any, classifier: Any, class_weights: Tensor | None = None, **keywords: Any):
         super().__init__(*positional, **keywords)
+        self.classifier = classifier  # the whole of it, where `model` is its head alone
         self.class_weights = class_weights
         self.add_callback(SaveAfterEvaluation())
         if self.arguments.gradual_unfreezing:
@@ -39,20 +39,23 @@ class FinetuneTrainer(StageTrainer):
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         outputs = model(**inputs, output_hidden_states=bool(weight), num_items_in_batch=num_items_in_batch)
         loss = outputs.loss
-        items = len(inputs["labels"]) if num_items_in_batch is None else num_items_in_batch
-        if self.class_weights is not None and self.model.training:
+        # Of several labels a text the library counts each one.
+        items = inputs["labels"].numel() if num_items_in_batch is None else num_items_in_batch
+        if self.model.training and (self.class_weights is not None or self.arguments.label_smoothing_factor):
             loss = self._weighted_loss(self.class_weights, outputs.logits, inputs["labels"], items)
         if weight:
-            share = len(inputs["labels"]) / items  # of the texts that are accumulated into one step
+            share = inputs["labels"].numel() / items  # of what is accumulated into one step
             loss = loss + weight * share * self._language_loss(outputs.hidden_states[-1], inputs)
         if num_items_in_batch is not None and self.args.average_tokens_across_devices:
             loss = loss * self.accelerator.num_processes  # gradients are averaged over the processes
         return (loss, outputs) if return_outputs else loss
 
-    def _weighted_loss(self, weights: Tensor, logits: Tensor, labels: Tensor, items: Any) -> Tensor:
+    def _weighted_loss(self, weights: Tensor | None, logits: Tensor, labels: Tensor, items: Any) -> Tensor:
         smoothing = self.arguments.label_smoothing_factor
         losses = F.cross_entropy(logits.float(), labels, reduction="none", label_smoothing=smoothing)
-        return (losses * weights.to(losses.device)[labels]).sum() / items
+        if weights is not None:
+            losses = losses * weights.to(losses.device)[labels]
+        return losses.sum() / items
 
     def _language_loss(self, hidden_states: Tensor, inputs: dict[str, Tensor]) -> Tensor:
         """The mean over the next tokens of the batch's texts."""
@@ -142,7 +145,7 @@ class GradualUnfreezing(TrainerCallback):
         self.model = model
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        epoch = int((state.epoch or 0) + 1e-6)
+        epoch = current_epoch(state)
         layers = self.model.config.num_hidden_layers
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(depth_of(name, layers) <= epoch)

@@ -18,7 +18,7 @@ class FullDiskError(OSError):
 
 
 @contextmanager
-def explain_full_disk(folder: Path) -> Iterator[None]:
+def explain_full_disk(folder: Path, remedy: str = "free some space and continue with --resume") -> Iterator[None]:
     """Turn whatever a full disk makes a library raise into one error that says what to do."""
     try:
         yield
@@ -28,9 +28,7 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
         reason = _find_reason(error)
         if reason is None:
             raise
-        raise FullDiskError(
-            f"expected room in {folder}, found the disk full ({reason}); free some space and continue with --resume"
-        ) from error
+        raise FullDiskError(f"expected room in {folder}, found the disk full ({reason}); {remedy}") from error
 
 
 def _find_reason(error: BaseException | None) -> str | None:
@@ -42,7 +40,8 @@ def _find_reason(error: BaseException | None) -> str | None:
                 return os.strerror(number)
         if isinstance(error, RuntimeError) and any(words in text for words in _OF_TORCH):
             return "a write failed"
-        error = error.__cause__ or error.__context__
+        # As Python prints them: what was raised `from None` hides what it came from, which may name it as its cause.
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
 
 

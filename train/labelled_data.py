@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -45,6 +46,14 @@ class LabelledTexts:
     def place(self, row: int) -> str:
         """Where a row stands, for messages: `reviews.csv, line 12`."""
         return place_of(self.path, self.numbers[row])
+
+    def fingerprint(self) -> str:
+        """A hash of what is learned from: texts, labels and, where given, ids; not of where they stand."""
+        digest = hashlib.sha256()
+        columns: list[Sequence[Any]] = [self.texts, self.labels]
+        for row in zip(*columns, *([self.input_ids] if self.input_ids else []), strict=True):
+            digest.update(repr(row).encode())
+        return digest.hexdigest()[:32]
 
     def select(self, rows: Sequence[int]) -> LabelledTexts:
         """The given rows, in the given order."""

@@ -95,26 +95,33 @@ def _select(batch: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def sum_nats(
-    model: Any, rows: Iterable[np.ndarray], batch_size: int, pad_token_id: int, masks: RowCollator | None = None
+    model: Any,
+    rows: Iterable[np.ndarray],
+    batch_size: int,
+    pad_token_id: int,
+    masks: RowCollator | None = None,
+    share: tuple[int, int] = (0, 1),
 ) -> tuple[float, int]:
     """The negative log-likelihood of the rows, and the number of predicted tokens: causal, or of masked tokens.
 
-    Sums, not means of means: the result does not depend on the size of a batch. Masks depend on the row alone.
+    Sums, not means of means: the result does not depend on the size of a batch. `share` is the place of this process
+    among so many, which take their rows in turn. Masks depend on a row's place among all, whoever takes it.
     """
     nats, tokens = 0.0, 0
-    ordered = sorted(rows, key=len)  # rows of similar lengths share a batch: little of it is padding
-    for start in range(0, len(ordered), batch_size):
-        batch = ordered[start : start + batch_size]
+    taken = list(enumerate(rows))[share[0] :: share[1]]
+    taken.sort(key=lambda row: len(row[1]))  # rows of similar lengths share a batch: little of it is padding
+    for start in range(0, len(taken), batch_size):
+        numbers, batch = zip(*taken[start : start + batch_size], strict=True)
         targets = batch
         if masks is not None:
-            draws = [np.random.default_rng([masks.seed, start + index]) for index in range(len(batch))]
-            batch, targets = zip(*(masks.mask(row, draw) for row, draw in zip(batch, draws, strict=True)), strict=True)
+            draws = [np.random.default_rng([masks.seed, number]) for number in numbers]
+            batch, targets = zip(*map(masks.mask, batch, draws), strict=True)
         ids, labels = _pad(batch, pad_token_id, model.device), _pad(targets, IGNORED, model.device)
         real = _pad([np.ones_like(row) for row in batch], 0, model.device)
         hidden = model.model(
             input_ids=ids, attention_mask=real, use_cache=False, is_causal=masks is None
         ).last_hidden_state
-        if masks is None or masks.objective == "hybrid":  # predicted from the position before
+        if masks is None or model.config.shifted_masks:  # predicted from the position before
             hidden, labels = hidden[:, :-1], labels[:, 1:]
         head, labels = model.lm_head, labels.flatten()
         nats += linear_cross_entropy(hidden.flatten(0, 1), head.weight, head.bias, labels, num_items_in_batch=1).item()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -17,8 +17,12 @@ import numpy as np
 from greffe import tokenization
 from greffe.tokenization import Corpus, encode_documents
 
+from .full_disk import explain_full_disk
+
 # What is tokenised at once: enough documents to spread over the cores, and not so many books that memory ends.
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 1000, 1 << 20
+# What to do when the tokenised corpus does not fit where `datasets` keeps it.
+_ROOM = "free some space, set HF_DATASETS_CACHE to a folder that has it, or pass --streaming"
 
 
 @dataclass(frozen=True)
@@ -36,16 +40,20 @@ def tokenize_corpus(corpus: Corpus, tokenizer: Any, validation_fraction: float, 
 
     fingerprint = fingerprint_corpus(corpus, tokenizer, validation_fraction, seed)
     features = document_features()
+    cache = Path(datasets.config.HF_DATASETS_CACHE)
     parts = {}
     for part in ("train", "validation"):
         arguments = {"corpus": corpus, "tokenizer": tokenizer, "fraction": validation_fraction, "seed": seed}
         try:
-            parts[part] = datasets.Dataset.from_generator(
-                encode_part,
-                features=features,
-                gen_kwargs={**arguments, "part": part},
-                fingerprint=f"{fingerprint}-{part}",
-            )
+            with explain_full_disk(cache, _ROOM):
+                parts[part] = datasets.Dataset.from_generator(
+                    encode_part,
+                    features=features,
+                    gen_kwargs={**arguments, "part": part},
+                    fingerprint=f"{fingerprint}-{part}",
+                )
+        except datasets.exceptions.DatasetGenerationError as error:  # the library's word for any error of the reader
+            raise (error.__cause__ or error) from None
         except ValueError as error:  # the library's answer to a part without documents
             if "corresponds to no data" not in str(error):
                 raise
@@ -204,7 +212,7 @@ def check_rows(rows: int, tokens: int, block_size: int) -> None:
         )
 
 
-def pack_documents(documents: Iterable[list[int]], block_size: int) -> Iterator[np.ndarray]:
+def pack_documents(documents: Iterable[Sequence[int]], block_size: int) -> Iterator[np.ndarray]:
     """The rows of `PackedRows` from a stream of documents."""
     rest = np.empty(0, dtype=np.int32)
     for document in documents:
@@ -215,7 +223,7 @@ def pack_documents(documents: Iterable[list[int]], block_size: int) -> Iterator[
         rest = rest[whole:]
 
 
-def cut_documents(documents: Iterable[list[int]], block_size: int) -> Iterator[np.ndarray]:
+def cut_documents(documents: Iterable[Sequence[int]], block_size: int) -> Iterator[np.ndarray]:
     """Each document in rows of its own, of at most `block_size` tokens, whose first token is only context.
 
     So each token of a document but its first is predicted once, whatever the size of batches and rows.

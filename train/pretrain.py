@@ -8,24 +8,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
 from greffe.hub import resolve_model
 from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForMaskedLM
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer, read_corpus, save_tokenizer, train_tokenizer
 from greffe.tokenization.corpus import is_hub_name
-from transformers import TrainerCallback, TrainingArguments, set_seed
+from transformers import TrainingArguments, set_seed
 
 from .arguments import PretrainArguments
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
 from .packing import DocumentRows, PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
-from .run_folder import RECORD, SETTINGS, describe_base, describe_machine, open_run, write_model
+from .run_folder import RECORD, SETTINGS, TOKENIZER, describe_base, describe_machine, keep_inputs, write_model
 from .spectral import start_embeddings
 from .stage_trainer import (
     StageTrainer,
@@ -33,21 +31,32 @@ from .stage_trainer import (
     announce,
     check_stage_arguments,
     common_training_arguments,
+    find_finished,
+    hold_run,
+    start_processes,
     train,
 )
 from .streaming import StreamedRows, stream_corpus
 
 # The steps of a streamed run that ends by the clock: more than there will be.
 _NO_LAST_STEP = 10**9
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+_DROPOUTS = ("hidden_dropout", "attention_dropout")
 
 
-def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
-    """Train a language model on a corpus and leave it in `arguments.output`; returns the record of the run."""
+def pretrain(arguments: PretrainArguments, remedy: str | None = None) -> dict[str, Any]:
+    """Train a language model on a corpus and leave it in `arguments.output`; returns the record of the run.
+
+    `remedy` is what to do after a signal, where that is not `--resume`.
+    """
     if arguments.model is not None:
         arguments = replace(arguments, model=str(resolve_model(arguments.model)))
+    finished = find_finished(arguments)
+    if finished is not None:
+        return finished
     check_arguments(arguments)
-    process = PartialState(cpu=not torch.cuda.is_available())
-    with open_run(arguments) if process.is_main_process else nullcontext(Path(arguments.output)) as folder:
+    process = start_processes()
+    with hold_run(arguments, process, remedy) as folder:
         corpus = read_corpus(
             arguments.corpus,
             text_column=arguments.text_column,
@@ -58,6 +67,8 @@ def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
             tokenizer = prepare_tokenizer(arguments, corpus, folder)
             tokenize = stream_corpus if arguments.streaming else tokenize_corpus
             documents = tokenize(corpus, tokenizer, arguments.validation_fraction, arguments.seed)
+        if process.is_main_process:
+            keep_inputs(folder, {"corpus": documents.fingerprint}, process.num_processes)
         set_seed(arguments.seed)
         model = prepare_model(arguments, tokenizer)
         if arguments.model is None and arguments.embeddings == "spectral":
@@ -67,7 +78,7 @@ def pretrain(arguments: PretrainArguments) -> dict[str, Any]:
             announce(f"{known:,} embeddings start from what stands together in the documents")
         use_cache = model.config.use_cache
         trainer = make_trainer(arguments, model, tokenizer, documents, folder)  # which switches the cache off
-        train(trainer, arguments.resume)
+        train(trainer, arguments.resume, remedy)
         model.config.use_cache = use_cache
         return finish(trainer, arguments, documents, folder)
 
@@ -76,7 +87,7 @@ def pretrain_once(arguments: PretrainArguments) -> dict[str, Any]:
     """The record of a pre-training with these options: the finished one, or one that is started or gone on with."""
     folder = Path(arguments.output)
     if not (folder / RECORD).is_file():
-        return pretrain(replace(arguments, resume=(folder / SETTINGS).is_file()))
+        return pretrain(replace(arguments, resume=(folder / SETTINGS).is_file()), "the same command continues")
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     if {**record["arguments"], "resume": False} != json.loads(json.dumps(asdict(arguments))):
         raise FileExistsError(
@@ -94,6 +105,8 @@ def check_arguments(arguments: PretrainArguments) -> None:
     for name in ("mask_probability", "masked_share", "validation_fraction"):
         if not 0 <= getattr(arguments, name) < 1:
             raise ValueError(f"expected --{name} in [0, 1), found {getattr(arguments, name)}")
+    if arguments.objective != "causal" and not arguments.mask_probability:
+        raise ValueError(f"expected --mask_probability above 0 with --objective {arguments.objective}, found 0")
     for name in ("block_size", "shuffle_buffer", "eval_steps", "save_steps"):
         if getattr(arguments, name) < (2 if name == "block_size" else 1):
             raise ValueError(
@@ -108,8 +121,28 @@ def check_arguments(arguments: PretrainArguments) -> None:
         raise ValueError(
             "expected packed rows with --cross_document_attention, found --no_packing: no row has two documents"
         )
-    if arguments.model is not None:
-        read_config(arguments.model)
+    for name in ("tokenizer", "model"):
+        if arguments.tokenizer_lowercase and getattr(arguments, name) is not None:
+            raise ValueError(
+                f"expected --{name} or --tokenizer_lowercase, found both: a tokenizer that is given stays as it is"
+            )
+    check_sizes(arguments)
+
+
+def check_sizes(arguments: PretrainArguments) -> None:
+    """Refuse a model that cannot be built, or sizes of one that is given."""
+    options = chosen(arguments, _SIZES)
+    if arguments.model is None:
+        GreffeConfig.from_preset(arguments.preset, **options, **chosen(arguments, _DROPOUTS))
+        return
+    if options:
+        raise ValueError(f"expected --model or sizes, found --model {arguments.model} with {sorted(options)}")
+    read_config(arguments.model)
+
+
+def chosen(arguments: PretrainArguments, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the options that were given."""
+    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
 def prepare_tokenizer(arguments: PretrainArguments, corpus: Any, folder: Path) -> Any:
@@ -118,35 +151,28 @@ def prepare_tokenizer(arguments: PretrainArguments, corpus: Any, folder: Path) -
         return load_tokenizer(arguments.tokenizer)
     if arguments.model is not None:
         return load_tokenizer(arguments.model)
-    own = folder / "tokenizer"
+    own = folder / TOKENIZER
     if not own.is_dir():
         announce(f"learning a tokenizer of {arguments.tokenizer_vocab_size:,} tokens")
-        save_tokenizer(train_tokenizer(corpus, arguments.tokenizer_vocab_size, progress=True), own)
+        learned = train_tokenizer(
+            corpus, arguments.tokenizer_vocab_size, lowercase=arguments.tokenizer_lowercase, progress=True
+        )
+        save_tokenizer(learned, own)
     return load_tokenizer(own)
 
 
 def prepare_model(arguments: PretrainArguments, tokenizer: Any) -> Any:
     """The given model, or a new one of the preset's and the flags' sizes, for this tokenizer."""
     model_class = GreffeForMaskedLM if arguments.objective == "masked" else GreffeForCausalLM
-    options = {
-        name: getattr(arguments, name)
-        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-        if getattr(arguments, name) is not None
-    }
-    dropouts = {
-        name: getattr(arguments, name)
-        for name in ("hidden_dropout", "attention_dropout")
-        if getattr(arguments, name) is not None
-    }
-    shifted: dict[str, Any] = {"shifted_masks": True} if arguments.objective == "hybrid" else {}
+    options = chosen(arguments, _DROPOUTS)
+    if arguments.objective == "hybrid":
+        options["shifted_masks"] = True
     if arguments.model is None:
         special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "pad", "eos")}
-        sizes = {"vocab_size": len(tokenizer), **special, **options, **dropouts, **shifted}
-        model = model_class(GreffeConfig.from_preset(arguments.preset, **sizes))
+        sizes = {"vocab_size": len(tokenizer), **special, **chosen(arguments, _SIZES)}
+        model = model_class(GreffeConfig.from_preset(arguments.preset, **sizes, **options))
     else:
-        if options:
-            raise ValueError(f"expected --model or sizes, found --model {arguments.model} with {sorted(options)}")
-        model = load_model(model_class, arguments.model, **dropouts, **shifted)
+        model = load_model(model_class, arguments.model, **options)
     check_compatible(model, tokenizer)
     return model
 
@@ -204,33 +230,23 @@ class PretrainTrainer(StageTrainer):
         model = self.accelerator.unwrap_model(self.model)
         was_training = model.training
         model.eval()
-        rows = self.validation_rows[self.accelerator.process_index :: self.accelerator.num_processes]
         measured: dict[str, float] = {}
         with self.autocast_smart_context_manager():
             if self.arguments.objective != "masked":
-                measured |= language_metrics(*self._sum(model, rows, None), self.validation_bytes)
+                measured |= language_metrics(*self._sum(model, None), self.validation_bytes)
             if self.arguments.objective != "causal":
-                nats, tokens = self._sum(model, rows, self.data_collator)
+                nats, tokens = self._sum(model, self.data_collator)
                 name = "masked_loss" if measured else "loss"
                 measured[name] = nats / max(tokens, 1)
         model.train(was_training)
         return measured
 
-    def _sum(self, model: Any, rows: Any, masks: Any) -> tuple[float, int]:
+    def _sum(self, model: Any, masks: Any) -> tuple[float, int]:
         size, pad = self.args.per_device_eval_batch_size, model.config.pad_token_id
-        sums = torch.tensor(sum_nats(model, rows, size, pad, masks), dtype=torch.float64)
-        nats, tokens = self.accelerator.reduce(sums).tolist()
+        share = self.accelerator.process_index, self.accelerator.num_processes
+        sums = sum_nats(model, self.validation_rows, size, pad, masks, share)
+        nats, tokens = self.accelerator.reduce(torch.tensor(sums, dtype=torch.float64)).tolist()
         return nats, int(tokens)
-
-
-class NewMasks(TrainerCallback):
-    """Tells the rows which epoch it is; the library's loader does so with one process, but not with several."""
-
-    def __init__(self, rows: PackedRows | DocumentRows):
-        self.rows = rows
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.rows.epoch = int((state.epoch or 0) + 1e-6)
 
 
 def make_trainer(
@@ -259,8 +275,6 @@ def make_trainer(
         model, options, data_collator=collator, train_dataset=rows, arguments=arguments, documents=documents,
         eval_dataset=rows, processing_class=tokenizer,
     )  # fmt: skip
-    if not isinstance(rows, StreamedRows):
-        trainer.add_callback(NewMasks(rows))
     add_callbacks(trainer, arguments, ("tokens", rows.tokens_per_row) if rows.tokens_per_row else ("rows", 1))
     return trainer
 

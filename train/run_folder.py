@@ -23,7 +23,11 @@ from .checkpoints import latest_complete_checkpoint, list_checkpoints, remove_le
 from .full_disk import explain_full_disk
 
 SETTINGS = "settings.json"  # of the run, written before its first step
+INPUTS = "inputs.json"  # what the run learns from and on how many processes, written when that is known
 RECORD = "greffe.json"  # of the finished model: what made it, from what, with which result
+TOKENIZER = "tokenizer"  # the one that was learned on the way
+BEST_WEIGHTS = "best.safetensors"  # of the best evaluation so far
+LOGS = "logs"  # of TensorBoard
 _LOCK = ".lock"
 # Options that may differ when a run is continued: they change when it stops or what it keeps, not what it computes.
 _FREE_ON_RESUME = {"resume", "output", "max_minutes", "save_total_limit", "save_steps", "tensorboard"}
@@ -36,11 +40,15 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"expected a folder at --output, found the file {folder}")
     is_new = not folder.exists() or not any(folder.iterdir())
+    if not is_new:
+        _refuse_foreign(folder)  # where not even a lock should be left behind
     with _hold(folder):
         try:
             with explain_full_disk(folder):
                 _check_content(folder, arguments)
                 remove_leftovers(folder)
+                if not list_checkpoints(folder):
+                    _remove_traces(folder)
                 write_json(folder / SETTINGS, asdict(arguments))
                 yield folder
         except BaseException:
@@ -51,12 +59,16 @@ def open_run(arguments: StageArguments) -> Iterator[Path]:
 
 @contextmanager
 def hold_folder(folder: Path, own: set[str]) -> Iterator[None]:
-    """A folder that only this process writes to, and that holds nothing but files of these names."""
+    """A folder that only this process writes to, and that holds nothing but files of these names.
+
+    What a killed process was writing, `.NAME.partial`, counts as one of them: it is written anew.
+    """
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"expected a folder at --output, found the file {folder}")
     is_new = not folder.exists()
     with _hold(folder):
-        foreign = sorted({path.name for path in folder.iterdir()} - {*own, _LOCK})
+        known = {*own, *(f".{name}.partial" for name in own), _LOCK}
+        foreign = sorted({path.name for path in folder.iterdir()} - known)
         if foreign:
             raise FileExistsError(f"expected a new or empty folder, found {foreign[:5]} in {folder}; choose another")
         try:
@@ -83,21 +95,44 @@ def _hold(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check_content(folder: Path, arguments: StageArguments) -> None:
+def _refuse_foreign(folder: Path) -> None:
     content = {path.name for path in folder.iterdir()} - {_LOCK}
     if RECORD in content:
         raise FileExistsError(f"expected a new folder, found a finished model in {folder}; choose another --output")
-    if content and SETTINGS not in content:
+    if content and not _holds_run(folder):
         raise FileExistsError(
             f"expected a new or empty folder, found {sorted(content)[:5]} in {folder}; choose another --output"
         )
+
+
+def _holds_run(folder: Path) -> bool:
+    """Whether the settings are those of a run: other programs have files of this name too."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(settings, dict) and {"output", "resume", "save_total_limit"} <= set(settings)
+
+
+def _check_content(folder: Path, arguments: StageArguments) -> None:
+    _refuse_foreign(folder)
     if list_checkpoints(folder) and not arguments.resume:
         raise FileExistsError(f"expected a new folder, found a run in {folder}; pass --resume to continue it")
-    if SETTINGS in content and arguments.resume:
-        _check_settings(json.loads((folder / SETTINGS).read_text()), asdict(arguments), folder)
+    if (folder / SETTINGS).exists() and arguments.resume:
+        _check_settings(folder, arguments)
 
 
-def _check_settings(before: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+def _remove_traces(folder: Path) -> None:
+    """What a run that was killed before its first checkpoint had made of data and options, which may be others now."""
+    for path in (folder / name for name in (INPUTS, TOKENIZER, BEST_WEIGHTS, LOGS)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _check_settings(folder: Path, arguments: StageArguments) -> None:
+    before, now = json.loads((folder / SETTINGS).read_text(encoding="utf-8")), asdict(arguments)
     changed = [
         f"{name}={before.get(name)!r} before, {value!r} now"
         for name, value in json.loads(json.dumps(now)).items()
@@ -105,6 +140,39 @@ def _check_settings(before: dict[str, Any], now: dict[str, Any], folder: Path) -
     ]
     if changed:
         raise ValueError(f"expected the options that the run in {folder} was started with, found {'; '.join(changed)}")
+
+
+def keep_inputs(folder: Path, fingerprints: dict[str, str], processes: int) -> None:
+    """Remember what a run learns from and on how many processes, or refuse to go on with something else."""
+    path = folder / INPUTS
+    if path.exists():
+        before = json.loads(path.read_text())
+        if before["processes"] != processes:
+            raise ValueError(
+                f"expected {before['processes']} processes, with which the run in {folder} was started, found "
+                f"{processes}; start as many, or choose another --output"
+            )
+        changed = [name for name, value in fingerprints.items() if before["fingerprints"].get(name) != value]
+        if changed:
+            raise ValueError(
+                f"expected the data that the run in {folder} was started with, found changes in {', '.join(changed)}, "
+                "or in what reads it; restore what it was, or choose another --output"
+            )
+    write_json(path, {"fingerprints": fingerprints, "processes": processes})
+
+
+def read_finished(arguments: StageArguments) -> dict[str, Any] | None:
+    """The record of the run that `--resume` asks for, if there is nothing left to do in it."""
+    folder = Path(arguments.output)
+    if not (arguments.resume and (folder / SETTINGS).is_file() and (folder / RECORD).is_file()):
+        return None
+    _check_settings(folder, arguments)
+    return dict(json.loads((folder / RECORD).read_text(encoding="utf-8")))
+
+
+def tell_remedy(folder: Path) -> str:
+    """What to do when a run was stopped: that depends on what it had saved."""
+    return "continue with --resume" if list_checkpoints(folder) else "nothing was saved: start it again"
 
 
 def find_checkpoint(folder: Path, resume: bool) -> tuple[Path | None, list[str]]:
@@ -179,14 +247,21 @@ def write_json(path: Path, content: Any, indent: int | None = 1) -> None:
 
 
 __all__ = [
+    "BEST_WEIGHTS",
+    "INPUTS",
+    "LOGS",
     "RECORD",
     "SETTINGS",
+    "TOKENIZER",
     "describe_base",
     "describe_machine",
     "describe_versions",
     "find_checkpoint",
     "hold_folder",
+    "keep_inputs",
     "open_run",
+    "read_finished",
+    "tell_remedy",
     "write_json",
     "write_model",
 ]

@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from .packing import cut_documents
 
@@ -37,10 +38,10 @@ def start_embeddings(
     if known.sum() < 2:
         return 0
     with torch.no_grad():
-        spread = embedding.weight.std()
-        found = vectors[known] - vectors[known].mean(dim=0)  # what all have in common tells nothing
-        found *= spread / found.std(dim=0).clamp(min=1e-12)
-        embedding.weight[known, : vectors.shape[1]] = found.to(embedding.weight)
+        found = F.normalize(vectors[known])  # a rare token is as long as a frequent one, and told from other rare ones
+        found = F.normalize(found - found.mean(dim=0))  # what all have in common tells nothing
+        length = embedding.weight.std() * found.shape[1] ** 0.5  # of what was drawn in these columns
+        embedding.weight[known, : found.shape[1]] = (found * length).to(embedding.weight)
     return int(known.sum())
 
 
@@ -53,7 +54,7 @@ def count_tokens(documents: Iterable[Sequence[int]], vocab_size: int) -> Tensor:
 
 
 def reduce_counts(counts: Tensor, width: int, seed: int) -> tuple[Tensor, Tensor]:
-    """A vector for each token, (vocab_size, width or less), and which tokens stand in enough documents to have one."""
+    """A direction for each token, (vocab_size, width or less), and which stand in enough documents to have one."""
     rows, tokens = counts.indices()
     documents, vocab_size = counts.shape
     frequencies = torch.bincount(tokens, minlength=vocab_size)
@@ -66,12 +67,12 @@ def reduce_counts(counts: Tensor, width: int, seed: int) -> tuple[Tensor, Tensor
         torch.manual_seed(seed)
         rank = min(width, *counts.shape)
         _, _, directions = torch.svd_lowrank(weighted.to_sparse_csr(), q=rank, niter=_ITERATIONS)
-    return directions * rarity[:, None], frequencies >= _FEWEST
+    return directions, frequencies >= _FEWEST
 
 
 def _sparse(indices: np.ndarray | Tensor, values: Tensor, size: Sequence[int]) -> Tensor:
     indices = torch.as_tensor(indices)
-    return torch.sparse_coo_tensor(indices, values, size, is_coalesced=True, check_invariants=False)
+    return torch.sparse_coo_tensor(indices, values, tuple(size), is_coalesced=True, check_invariants=False)
 
 
 __all__ = ["count_tokens", "reduce_counts", "start_embeddings"]

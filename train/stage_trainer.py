@@ -12,25 +12,30 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from torch.utils.data import Sampler
+from tqdm.auto import tqdm
 from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.integrations import TensorBoardCallback, is_tensorboard_available
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from .arguments import StageArguments
-from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints
+from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints, remove_skipped_checkpoints
 from .full_disk import explain_full_disk
-from .run_folder import find_checkpoint
-from .stopping import EarlyStopping, Stopped, StopSignals, TimeLimit, timed_schedule
+from .run_folder import LOGS, find_checkpoint, open_run, read_finished, tell_remedy
+from .stopping import EarlyStopping, Stopped, StopSignals, TimeLimit, handle_signals, stop_at_once, timed_schedule
 
-LOGS = "logs"  # of TensorBoard
 _SECONDS = "seconds.json"  # of a checkpoint: the time that it took to get there
+# How long processes wait for the first one, which may have much to tokenise; the library gives it half an hour.
+_PATIENCE = timedelta(days=1)
 
 
 class StageTrainer(Trainer):
@@ -46,8 +51,10 @@ class StageTrainer(Trainer):
         super().__init__(*positional, **keywords)
         self.arguments = arguments
         self.time_limit: TimeLimit | None = None
+        self.sampler: EpochSampler | None = None
         self.signals = StopSignals()
         self.add_callback(self.signals)
+        self.add_callback(NewEpoch(self))
         self.started = time.monotonic()  # or when it would have, had the run never been interrupted
         self.seconds = 0.0  # that training took
 
@@ -86,7 +93,8 @@ class StageTrainer(Trainer):
         options = self.args
         batch_size = options.train_batch_size * options.gradient_accumulation_steps * options.world_size
         lengths = [row["length"] for row in self.train_dataset] if "length" in self.train_dataset[0] else None
-        return EpochSampler(len(self.train_dataset), batch_size, options.seed, lengths)
+        self.sampler = EpochSampler(len(self.train_dataset), batch_size, options.seed, lengths)
+        return self.sampler
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """By steps as in the library; by the clock when the run ends by it."""
@@ -101,9 +109,11 @@ class StageTrainer(Trainer):
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         loss = super().training_step(model, inputs, num_items_in_batch)
         if not torch.isfinite(loss):
+            batch = f"a batch of {len(inputs['labels'])} rows"
+            if "input_ids" in inputs:
+                batch += f" whose first starts with the ids {inputs['input_ids'][0, :8].tolist()}"
             raise FloatingPointError(
-                f"expected a finite loss, found {loss.item()} at step {self.state.global_step + 1}, in a batch of "
-                f"{len(inputs['labels'])} rows whose first starts with the ids {inputs['input_ids'][0, :8].tolist()}; "
+                f"expected a finite loss, found {loss.item()} at step {self.state.global_step + 1}, in {batch}; "
                 "lower --learning_rate, or look at that text"
             )
         return loss
@@ -146,11 +156,63 @@ class EpochSampler(Sampler[int]):
         return islice(cycle(order), len(self))
 
 
-def train(trainer: StageTrainer, resume: bool, remedy: str = "continue with --resume") -> None:
+class NewEpoch(TrainerCallback):
+    """Tells the order of the rows, and rows whose masks are drawn anew in each, which epoch it is.
+
+    The library's loader reaches neither of them on several processes when an epoch is resumed in its middle.
+    """
+
+    def __init__(self, trainer: StageTrainer):
+        self.trainer = trainer
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        told: list[Any] = [self.trainer.sampler, self.trainer.train_dataset]
+        for each in told:
+            if hasattr(each, "epoch"):
+                each.epoch = current_epoch(state)
+
+
+def current_epoch(state: TrainerState) -> int:
+    """The epoch that is under way, from 0; the library counts them with fractions."""
+    return int((state.epoch or 0) + 1e-6)
+
+
+def start_processes() -> PartialState:
+    """What this process knows of the others that train with it, if there are any."""
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=_PATIENCE)
+
+
+def find_finished(arguments: StageArguments) -> dict[str, Any] | None:
+    """The record of a finished run, where `--resume` finds nothing to do: a loop that retries ends there."""
+    record = read_finished(arguments)
+    if record is not None:
+        announce(f"the run in {arguments.output} is finished")
+    return record
+
+
+@contextmanager
+def hold_run(arguments: StageArguments, process: PartialState, remedy: str | None = None) -> Iterator[Path]:
+    """The folder of a run, which the first process holds for all. A signal outside of training ends with a line."""
+    if not process.is_main_process:
+        yield Path(arguments.output)
+        return
+    try:
+        with handle_signals(stop_at_once), open_run(arguments) as folder:
+            yield folder
+    except Stopped as stopped:
+        announce(f"stopped by {stopped.signal.name}; {remedy or tell_remedy(Path(arguments.output))}")
+        raise SystemExit(128 + stopped.signal) from None
+
+
+def train(trainer: StageTrainer, resume: bool, remedy: str | None = None) -> None:
     """Train, continuing from the newest complete checkpoint if asked; a signal ends it with a checkpoint and a line."""
-    checkpoint, lines = find_checkpoint(Path(trainer.arguments.output), resume)
+    folder = Path(trainer.arguments.output)
+    checkpoint, lines = find_checkpoint(folder, resume)
     for line in lines:
         announce(line)
+    trainer.accelerator.wait_for_everyone()  # each has looked at all of them
+    if resume and trainer.is_world_process_zero():
+        remove_skipped_checkpoints(folder, checkpoint)
     before = 0.0 if checkpoint is None else float(json.loads((checkpoint / _SECONDS).read_text()))
     trainer.started = time.monotonic() - before
     if trainer.time_limit is not None:
@@ -163,11 +225,11 @@ def train(trainer: StageTrainer, resume: bool, remedy: str = "continue with --re
                 trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     except BaseException as error:
         trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)  # the bar and the logs end
-        received = trainer.signals.agreed
-        if not isinstance(error, Stopped) or received is None:
+        if not isinstance(error, Stopped):
             raise
-        announce(f"stopped by {received.name} after step {trainer.state.global_step}; {remedy}")
-        raise SystemExit(128 + received) from None
+        step = trainer.state.global_step
+        announce(f"stopped by {error.signal.name} after step {step}; {remedy or tell_remedy(folder)}")
+        raise SystemExit(128 + error.signal) from None
     finally:
         trainer.seconds = time.monotonic() - trainer.started
 
@@ -178,17 +240,20 @@ def was_last(checkpoint: Path) -> bool:
     return bool(state["stateful_callbacks"]["TrainerControl"]["args"]["should_training_stop"])
 
 
-def check_stage_arguments(arguments: StageArguments) -> None:
+def check_stage_arguments(arguments: Any) -> None:
     """Refuse, before any work, values of the options of both stages that cannot be meant."""
     counts = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps")
-    for name in (*counts, "save_total_limit", "early_stopping_patience", "max_minutes"):
+    for name in (*counts, "save_total_limit", "early_stopping_patience", "max_minutes", "num_train_epochs"):
         value = getattr(arguments, name)
         if value is not None and value <= 0:
             raise ValueError(f"expected --{name} above 0, found {value}")
+    if arguments.max_steps < 1 and arguments.max_steps != -1:
+        raise ValueError(f"expected --max_steps above 0, or -1 for as many as there are, found {arguments.max_steps}")
     if arguments.max_minutes is not None:
-        warmup = getattr(arguments, "warmup_steps", 0)
-        if warmup >= 1:
-            raise ValueError(f"expected --warmup_steps below 1, a share, with --max_minutes, found {warmup}")
+        if arguments.warmup_steps >= 1:
+            raise ValueError(
+                f"expected --warmup_steps below 1, a share, with --max_minutes, found {arguments.warmup_steps}"
+            )
         timed_schedule(arguments.lr_scheduler_type, 0, 0)
     if arguments.tensorboard and not is_tensorboard_available():
         raise ImportError(
@@ -281,9 +346,9 @@ def native_bf16() -> bool:
 
 
 def announce(line: str) -> None:
-    """A line for the person who watches, beside the progress bar; of several processes the first one speaks."""
+    """A line for the person who watches, above the progress bar; of several processes the first one speaks."""
     if is_first_process():
-        print(line, file=sys.stderr, flush=True)
+        tqdm.write(line, file=sys.stderr)
 
 
 def is_first_process() -> bool:

@@ -7,10 +7,10 @@ they agree on what they saw, after each step.
 from __future__ import annotations
 
 import math
-import os
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,8 +21,30 @@ from transformers import EarlyStoppingCallback, TrainerCallback, TrainingArgumen
 _PASSED_ON = 5.0  # seconds within which a launcher has passed on the signal that its processes got as well
 
 
-class Stopped(Exception):  # noqa: N818 (what happened was asked for)
-    """A signal has ended the run, and its checkpoint is written."""
+class Stopped(BaseException):
+    """A signal has ended the run: no error, which somebody on the way may handle, but what was asked for."""
+
+    def __init__(self, number: int):
+        self.signal = signal.Signals(number)
+
+
+@contextmanager
+def handle_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """SIGTERM and Ctrl-C call this for a while. Python allows that in the main thread only; others stay as they are."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+def stop_at_once(number: int, frame: Any) -> None:
+    """Where there is nothing to save: what was begun is cleaned up, as after an error."""
+    raise Stopped(number)
 
 
 def find_largest(value: float) -> float:
@@ -48,34 +70,34 @@ class StopSignals(TrainerCallback):
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        self._previous = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handle_signals(self._receive):
             yield
-        finally:
-            self._restore()
+            agreed = self._agree()
+            if agreed is not None:  # it came after the last step
+                raise Stopped(agreed)
 
     def _receive(self, number: int, frame: Any) -> None:
         if self._received is None:
             self._received = number, time.monotonic()
         elif PartialState().num_processes == 1 or time.monotonic() - self._received[1] > _PASSED_ON:
-            self._restore()
-            os.kill(os.getpid(), number)
+            stop_at_once(number, frame)
 
-    def _restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
+    def _agree(self) -> signal.Signals | None:
         number = int(find_largest(0 if self._received is None else self._received[0]))
         if number:
             self.agreed = signal.Signals(number)
+        return self.agreed
+
+    def on_step_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
+        agreed = self._agree()
+        if agreed is not None:
             if args.save_strategy == "no":
-                raise Stopped
+                raise Stopped(agreed)
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         if self.agreed is not None:
-            raise Stopped
+            raise Stopped(self.agreed)
 
 
 class TimeLimit(TrainerCallback):
@@ -126,4 +148,13 @@ def timed_schedule(name: str, warmup: float, progress: float) -> float:
     raise ValueError(f"expected lr_scheduler_type cosine, linear or constant with max_minutes, found {name!r}")
 
 
-__all__ = ["EarlyStopping", "StopSignals", "Stopped", "TimeLimit", "find_largest", "timed_schedule"]
+__all__ = [
+    "EarlyStopping",
+    "StopSignals",
+    "Stopped",
+    "TimeLimit",
+    "find_largest",
+    "handle_signals",
+    "stop_at_once",
+    "timed_schedule",
+]

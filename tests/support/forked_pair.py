@@ -12,16 +12,17 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import torch
-from accelerate import PartialState
 from greffe.train.arguments import FinetuneArguments, PretrainArguments
 from greffe.train.checkpoints import list_checkpoints
 from greffe.train.finetune import finetune
 from greffe.train.pretrain import pretrain
-from greffe.train.stopping import StopSignals, TimeLimit
+from greffe.train.stage_trainer import start_processes
+from greffe.train.stopping import Stopped, StopSignals, TimeLimit
 from transformers import TrainerControl, TrainingArguments
 
 STAGES = {"pretrain": (pretrain, PretrainArguments), "finetune": (finetune, FinetuneArguments)}
@@ -81,17 +82,19 @@ def run_stage(stage: str, options: dict) -> None:
 def agree(folder: Path) -> None:
     """One step with a clock of its own, and a signal that only the second gets; writes what each makes of it."""
     rank = int(os.environ["RANK"])
-    PartialState(cpu=True)
+    start_processes()
     limit = TimeLimit(max_minutes=10)
     limit.start(seconds=60.0 * (1 + rank))
     limit.on_pre_optimizer_step(None, None, None)
     signals, control = StopSignals(), TrainerControl()
-    with signals.heard():
+    with suppress(Stopped), signals.heard():
         if rank == 1:
             os.kill(os.getpid(), signal.SIGTERM)
         signals.on_step_end(TrainingArguments(use_cpu=True), None, control)
+    group = torch.distributed.group.WORLD
+    patience = group._get_backend(torch.device("cpu")).options._timeout.total_seconds()
     folder.mkdir(exist_ok=True)
-    (folder / f"{rank}.json").write_text(json.dumps([limit.progress, signals.agreed, control.should_save]))
+    (folder / f"{rank}.json").write_text(json.dumps([limit.progress, signals.agreed, control.should_save, patience]))
 
 
 def attempt(stage: str, options: dict, after: int | None, name: str, ranks: list[int]) -> list[int]:

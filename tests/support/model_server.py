@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -10,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,14 @@ def note(event, arguments):
             print(event, arguments[-1] if event == "socket.connect" else arguments[0], file=file)
 sys.addaudithook(note)
 """
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let others work until this is true."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.005)
 
 
 @dataclass

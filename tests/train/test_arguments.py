@@ -36,6 +36,13 @@ def test_flags_override_the_file_which_overrides_the_defaults(tmp_path: Path) ->
     assert (options.corpus, options.bf16) == (["c.txt"], "off")
 
 
+def test_a_value_of_the_file_that_starts_with_a_dash(tmp_path: Path) -> None:
+    path = tmp_path / "options.yaml"
+    path.write_text('corpus: [-a.txt]\noutput: run\nsample_prompt: "-Oui"\npacking: false\n')
+    options = parse(PretrainArguments, "--config", str(path))
+    assert (options.corpus, options.sample_prompt, options.packing) == (["-a.txt"], "-Oui", False)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

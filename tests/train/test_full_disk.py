@@ -45,7 +45,7 @@ def run_on_small_disks(arguments: Any, stage: str, kept_beside: int, tmp_path: P
     """The disk is full at the first checkpoint, at the third, and when the model is written."""
     whole = Path(arguments.output)
     checkpoints = list_checkpoints(whole)
-    at_the_end = room(path for path in whole.iterdir() if path.name != "settings.json")
+    at_the_end = room(path for path in whole.iterdir() if path.name not in ("settings.json", "inputs.json"))
     before = room(whole.rglob("*")) - at_the_end + kept_beside
     checkpoint = room(checkpoints[0].iterdir())
     sizes = [checkpoint * 8 // 10, checkpoint * 25 // 10 + kept_beside, before + at_the_end // 2]
@@ -137,6 +137,28 @@ def test_a_full_disk_by_any_name(error: Exception, tmp_path: Path) -> None:
     wrapped.__cause__ = error
     with pytest.raises(FullDiskError, match="found the disk full"), explain_full_disk(tmp_path):
         raise wrapped
+
+
+def test_the_disk_of_the_cache_is_named(tiny_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tokenised corpus is not written to --output: to free space there would be no help."""
+    import datasets
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.arrow_writer.ArrowWriter, "write_table", fail)
+    message = f"expected room in {tmp_path / 'cache'}, found the disk full .*; free some space, set HF_DATASETS_CACHE"
+    with pytest.raises(FullDiskError, match=message):
+        pretrain(pretrain_options(tiny_corpus, tmp_path / "run"))
+
+
+def test_what_was_raised_in_place_of_another_error_is_looked_at_alone(tmp_path: Path) -> None:
+    """The error that it takes the place of may name it as its cause: a circle."""
+    error = ValueError("bad text")
+    error.__context__ = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(ValueError, match="bad text"), explain_full_disk(tmp_path):
+        raise error from None
 
 
 def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:

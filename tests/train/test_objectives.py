@@ -112,6 +112,35 @@ def test_masked_sums_see_both_directions() -> None:
     assert nats == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("objective", ["causal", "masked", "hybrid"])
+def test_sums_do_not_depend_on_processes(objective: str) -> None:
+    """Each takes every so many rows, and its place among its own is not that among all."""
+    model = GreffeForCausalLM(tiny_config(shifted_masks=objective == "hybrid")).eval()
+    rows = [np.arange(4, 4 + length) for length in (12, 30, 9, 25, 18, 40, 7)]
+    masks = None if objective == "causal" else collator(objective)
+    whole = sum_nats(model, rows, 2, PAD, masks)
+    shares = [sum_nats(model, rows, 2, PAD, masks, share=(rank, 3)) for rank in range(3)]
+    assert sum(tokens for _, tokens in shares) == whole[1]
+    assert sum(nats for nats, _ in shares) == pytest.approx(whole[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_the_model_says_where_masked_tokens_are_predicted(shifted: bool) -> None:
+    """A hybrid model that goes on with masked rows alone is measured as it learns; its rows start inside documents."""
+    model = GreffeForMaskedLM(tiny_config(shifted_masks=shifted)).eval()
+    rows = [row["input_ids"][5:] for row in make_rows(6)]
+    masks = collator("masked", mask_probability=0.6)
+    nats, tokens = sum_nats(model, rows, 3, PAD, masks)
+    expected = items = 0
+    for index, row in enumerate(rows):
+        ids, labels = masks.mask(row, np.random.default_rng([0, index]))
+        batch = {"input_ids": torch.tensor(ids)[None], "labels": torch.tensor(labels)[None]}
+        count = (batch["labels"][:, int(shifted) :] != IGNORED).sum().item()
+        expected, items = expected + model(**batch).loss.item() * count, items + count
+    assert tokens == items
+    assert nats == pytest.approx(expected, rel=1e-5)
+
+
 def test_language_metrics() -> None:
     metrics = language_metrics(nats=np.log(2) * 80, tokens=20, text_bytes=40)
     assert metrics == pytest.approx({"loss": np.log(16), "perplexity": 16, "bits_per_byte": 2})

@@ -109,6 +109,7 @@ def test_any_change_is_another_name(corpus_file: Path, monkeypatch: pytest.Monke
     assert name() == base
     changed = {name(fraction=0.1), name(seed=1), name(separator="blank_line")}
     changed.add(name(train_tokenizer(TEXTS, vocab_size=310)))
+    changed.add(name(train_tokenizer(TEXTS, vocab_size=300, lowercase=True)))
     time = corpus_file.stat().st_mtime_ns
     corpus_file.write_text("\n".join(TEXTS).replace("a", "o", 1), encoding="utf-8")
     os.utime(corpus_file, ns=(time, time))  # same size, same date, another text
@@ -118,7 +119,7 @@ def test_any_change_is_another_name(corpus_file: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(packing, "__file__", str(code))
     changed.add(name())
     assert base not in changed
-    assert len(changed) == 6
+    assert len(changed) == 7
 
 
 def test_a_saved_dataset_is_named_by_its_rows(tmp_path: Path) -> None:

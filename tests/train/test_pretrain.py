@@ -1,8 +1,10 @@
 """Stage one: what it learns from, what it leaves behind, and that nothing that stops it changes the result."""
 
+import ast
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,15 @@ import pytest
 import torch
 from greffe.modeling import GreffeForCausalLM, GreffeForMaskedLM, GreffeForSequenceClassification
 from greffe.tokenization import load_tokenizer
+from greffe.train import stage_trainer
 from greffe.train.arguments import PretrainArguments
+from greffe.train.checkpoints import list_checkpoints, remove_old_checkpoints
 from greffe.train.cli import main
 from greffe.train.pretrain import pretrain
 from invented_text import make_documents
 from processes import flags_of, kill_again_and_again, run_two_processes
 from safetensors.torch import load_file
+from transformers import TrainerState
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +148,59 @@ def test_without_validation(corpus: Path, tmp_path: Path) -> None:
     assert GreffeForCausalLM.from_pretrained(tmp_path / "run").config.vocab_size == 300
 
 
+def samples(said: str) -> list[tuple[int, str]]:
+    """Each on a line of its own, above the bar."""
+    return [(int(step), ast.literal_eval(text)) for step, text in re.findall(r"[\n\r]step (\d+) writes: (.*)\n", said)]
+
+
+def test_a_sample_of_text_at_each_evaluation(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It starts with the prompt, is drawn alike each time, and disturbs no draw of the training."""
+    often = options(corpus, tmp_path / "often", eval_steps=4, sample_prompt="Un jour", embeddings="random")
+    pretrain(often)
+    written = samples(capsys.readouterr().err)
+    assert [step for step, _ in written] == [4, 8, 12]
+    assert all(text.startswith("Un jour") and len(text) > len("Un jour") for _, text in written)
+    pretrain(replace(often, output=str(tmp_path / "seldom"), eval_steps=12, sample_prompt=""))
+    assert [step for step, _ in samples(capsys.readouterr().err)] == [12]
+    assert_same_weights(tmp_path / "often", tmp_path / "seldom")
+    pretrain(options(corpus, tmp_path / "masked", objective="masked"))
+    assert samples(capsys.readouterr().err) == [], "a masked model does not write"
+
+
+def test_the_bar_tells_tokens_a_second(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bars = []
+    make = stage_trainer.Throughput
+    monkeypatch.setattr(stage_trainer, "Throughput", lambda *options: bars.append(make(*options)) or bars[-1])
+    pretrain(options(corpus, tmp_path / "run"))
+    assert re.search(r"[\d,]+ tokens/s", capsys.readouterr().err)
+    assert bars[0].per_step == 2 * 4 * 16, "of all rows of all batches of a step"
+    clock = iter([100.0, 102.0, 108.0])
+    monkeypatch.setattr(stage_trainer, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    bar, state = make("tokens", 1000), TrainerState(max_steps=9, global_step=5)
+    bar.on_train_begin(None, state, None)
+    for step, rate in ((6, "500 tokens/s"), (9, "500 tokens/s")):
+        state.global_step = step
+        bar.on_step_end(None, state, None)
+        assert bar.training_bar.postfix == rate
+    bar.on_train_end(None, state, None)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_bf16_where_the_processor_has_it(
+    native: bool, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stage_trainer, "native_bf16", lambda: native)
+    found = {
+        choice: stage_trainer.common_training_arguments(options(corpus, tmp_path, bf16=choice), tmp_path)["bf16"]
+        for choice in ("on", "off", "auto")
+    }
+    assert found == {"on": True, "off": False, "auto": native}
+    line = "bf16 on: the processor has it" if native else "bf16 off: the processor does not have it natively"
+    assert capsys.readouterr().err == f"{line}\n", "said where it was not asked for, once"
+
+
 def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> None:
     pretrain(options(corpus, tmp_path / "first"))
     other = tmp_path / "other.jsonl"
@@ -183,6 +242,25 @@ def test_resume_skips_damaged_checkpoints_and_says_so(
     assert "checkpoint-12 was skipped: optimizer.pt has" in said
     assert "continuing from checkpoint-9" in said
     assert_same_weights(tmp_path / "whole", folder)
+
+
+def test_a_damaged_checkpoint_does_not_take_the_place_of_new_ones(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of a later step than those that are written now: each of them would be removed as older at once."""
+    folder = tmp_path / "run"
+    pretrain(options(corpus, folder, save_total_limit=1))
+    (folder / "greffe.json").unlink()
+    (folder / "checkpoint-12" / "optimizer.pt").unlink()
+    kept = []
+
+    def remove(run_folder: Path, keep: int) -> None:
+        remove_old_checkpoints(run_folder, keep)
+        kept.append([path.name for path in list_checkpoints(run_folder)])
+
+    monkeypatch.setattr(stage_trainer, "remove_old_checkpoints", remove)
+    pretrain(options(corpus, folder, save_total_limit=1, resume=True))
+    assert kept == [["checkpoint-3"], ["checkpoint-6"], ["checkpoint-9"], ["checkpoint-12"]]
 
 
 def test_resume_without_a_checkpoint_starts_anew(
@@ -247,17 +325,28 @@ def test_not_a_number_stops_the_run(corpus: Path, tmp_path: Path, capsys: pytest
         ({"mask_probability": 1.5}, "expected --mask_probability in [0, 1), found 1.5"),
         ({"preset": "smal"}, "expected a preset among"),
         ({"num_attention_heads": 3}, "num_attention_heads=3"),
-        ({"block_size": 10**6}, "expected at least one row of block_size=1000000"),
+        ({"hidden_dropout": 1.0}, "expected hidden_dropout in [0, 1), found 1.0"),
+        ({"tokenizer": "x", "tokenizer_lowercase": True}, "expected --tokenizer or --tokenizer_lowercase, found both"),
+        ({"model": "base", "tokenizer_lowercase": True}, "expected --model or --tokenizer_lowercase, found both"),
+        ({"model": "base"}, "expected --model or sizes, found --model base with ['hidden_size'"),
+        ({"objective": "masked", "mask_probability": 0.0}, "--mask_probability above 0 with --objective masked"),
+        ({"objective": "hybrid", "mask_probability": 0.0}, "--mask_probability above 0 with --objective hybrid"),
     ],
 )
-def test_bad_input_is_one_line(
+def test_bad_input_is_one_line_before_any_work(
     changes: dict[str, Any], message: str, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pretrain", *flags_of(replace(options(corpus, tmp_path / "run"), **changes))]) == 1
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("greffe: error: expected")
     assert message in line
-    assert not (tmp_path / "run" / "greffe.json").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_that_are_longer_than_the_corpus(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", *flags_of(options(corpus, tmp_path / "run", block_size=10**6))]) == 1
+    assert "greffe: error: expected at least one row of block_size=1000000" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_folders_that_are_taken(corpus: Path, tmp_path: Path) -> None:

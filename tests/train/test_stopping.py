@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from accelerate import Accelerator
 from greffe.modeling import GreffeForCausalLM
 from greffe.tokenization import load_tokenizer
 from greffe.train import finetune as stage
+from greffe.train import pretrain as first_stage
 from greffe.train.arguments import FinetuneArguments
 from greffe.train.checkpoints import list_checkpoints
 from greffe.train.cli import main
@@ -35,6 +37,18 @@ class SignalAfter(TrainerCallback):
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == self.step:
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+class SignalInLastEvaluation(TrainerCallback):
+    """Sends this process a signal when there are no more steps to come."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == state.max_steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def send_signal(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def fit_alone(arguments: FinetuneArguments, progress: TrainerCallback | None = None) -> None:
@@ -69,6 +83,73 @@ def test_a_signal_does_not_count_as_an_epoch(step: int, up_and_down: FinetuneArg
     assert [entry["eval_accuracy"] for entry in record["epochs"]] == [e["eval_accuracy"] for e in whole["epochs"]]
     assert record["best_step"] == whole["best_step"]
     assert_same_weights(Path(up_and_down.output), tmp_path / "run")
+
+
+def test_a_signal_in_the_last_evaluation(up_and_down: FinetuneArguments, tmp_path: Path) -> None:
+    """There is no step more to wait for; what follows may take long."""
+    arguments = replace(up_and_down, output=str(tmp_path / "run"))
+    with pytest.raises(SystemExit) as end:
+        fit_alone(arguments, SignalInLastEvaluation())
+    assert end.value.code == 128 + signal.SIGTERM
+    stage.finetune(replace(arguments, resume=True))
+    assert_same_weights(Path(up_and_down.output), tmp_path / "run")
+
+
+@pytest.mark.parametrize("place", ["prepare_tokenizer", "tokenize_corpus", "start_embeddings"])
+def test_a_signal_before_training_leaves_nothing_behind(
+    place: str,
+    tiny_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(first_stage, place, send_signal)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end:
+        pretrain(pretrain_options(tiny_corpus, tmp_path / "run"))
+    assert end.value.code == 128 + signal.SIGTERM
+    assert capsys.readouterr().err.splitlines()[-1] == "stopped by SIGTERM; nothing was saved: start it again"
+    assert not (tmp_path / "run").exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_after_training_keeps_what_is_saved(
+    up_and_down: FinetuneArguments,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = replace(up_and_down, output=str(tmp_path / "run"))
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "measure", send_signal)
+        with pytest.raises(SystemExit) as end:
+            stage.finetune(arguments)
+    assert end.value.code == 128 + signal.SIGTERM
+    assert capsys.readouterr().err.splitlines()[-1] == "stopped by SIGTERM; continue with --resume"
+    stage.finetune(replace(arguments, resume=True))
+    assert_same_weights(Path(up_and_down.output), tmp_path / "run")
+
+
+def test_a_run_without_checkpoints_does_not_promise_to_go_on(
+    up_and_down: FinetuneArguments, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = replace(up_and_down, output=str(tmp_path / "run"), save_steps=-1)
+    with pytest.raises(SystemExit):
+        fit_alone(arguments, SignalAfter(7))
+    said = capsys.readouterr().err.splitlines()
+    assert "stopped by SIGTERM after step 8; nothing was saved: start it again" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_head_of_a_frozen_trunk_goes_on(up_and_down: FinetuneArguments, tmp_path: Path) -> None:
+    """Its checkpoints hold the head alone."""
+    arguments = replace(up_and_down, output=str(tmp_path / "whole"), freeze="trunk", classifier_dropout=0.1)
+    stage.finetune(arguments)
+    arguments = replace(arguments, output=str(tmp_path / "run"))
+    with pytest.raises(SystemExit):
+        fit_alone(arguments, SignalAfter(20))
+    stage.finetune(replace(arguments, resume=True))
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 def test_the_best_epoch_outlives_a_kill_at_the_end(up_and_down: FinetuneArguments, tmp_path: Path) -> None:
@@ -107,6 +188,22 @@ def test_early_stopping_remembers_how_long_it_waited(tiny_corpus: Path, tmp_path
         assert_same_weights(tmp_path / "whole", folder)
 
 
+def test_finetuning_stops_early(up_and_down: FinetuneArguments, tmp_path: Path) -> None:
+    """Nothing moves, so nothing gets better: the first epoch is the best, and two more are waited for."""
+    changes = {"early_stopping_patience": 2, "learning_rate": 0.0, "num_train_epochs": 9}
+    record = stage.finetune(replace(up_and_down, output=str(tmp_path / "run"), **changes))
+    assert (record["steps"], record["best_step"]) == (3 * 16, 16)
+
+
+def test_finetuning_stops_by_the_clock(up_and_down: FinetuneArguments, tmp_path: Path) -> None:
+    """In the middle of an epoch, which is measured all the same, and after more of them than were asked for."""
+    changes = {"max_minutes": 0.03, "num_train_epochs": 1}
+    record = stage.finetune(replace(up_and_down, output=str(tmp_path / "run"), **changes))
+    assert record["seconds"] >= 1.8
+    assert record["steps"] > 16
+    assert record["epochs"][-1]["step"] == record["steps"]
+
+
 def test_a_timed_run_goes_on_with_the_time_that_is_left(tiny_corpus: Path, tmp_path: Path) -> None:
     """The learning rate tells the time: it falls in a line to the end of the minutes, and does not start anew."""
     changes = {
@@ -136,6 +233,12 @@ def rate_of(checkpoint: Path) -> float:
 
 def history(checkpoint: Path) -> list[dict[str, Any]]:
     return json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
+
+
+def test_a_run_in_another_thread_needs_no_signals(tiny_corpus: Path, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        record = pool.submit(pretrain, pretrain_options(tiny_corpus, tmp_path / "run", max_steps=1)).result()
+    assert record["steps"] == 1
 
 
 def test_a_timed_run_without_validation(tiny_corpus: Path, tmp_path: Path) -> None:

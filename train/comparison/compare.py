@@ -11,6 +11,7 @@ import json
 import shutil
 import time
 from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,20 @@ from transformers import EvalPrediction, TrainerCallback
 from transformers.utils import logging
 
 from ..arguments import ClassifierOptions, CompareArguments, FinetuneArguments
-from ..finetune import LabelledParts, fit, make_rows, predict_logits, read_parts
+from ..finetune import LabelledParts, check_arguments, fit, make_rows, predict_logits, read_parts
 from ..labels import count_labels
 from ..metrics import make_compute_metrics
 from ..run_folder import RECORD, describe_base, describe_machine, describe_versions, hold_folder
 from ..stage_trainer import announce, native_bf16
 from .baselines import fit_tfidf, predict_majority
 from .budgets import parse_budgets, sample_rows
+from .inputs import fingerprint_files
 from .report import write_report
 from .runs import Run, RunStore, plan_runs
 
 RUNS = "runs"
 _WORK = ".work"  # the best weights of the run under way
+_RUN_FORMAT = 2  # what a finished run holds; of another format it is repeated
 # Of the options that a finished run depends on, these are left out: where things are, and how many runs there are.
 _NOT_OF_A_RUN = {"output", "model", "train", "validation", "test", "dictionary", "labels", "seeds", "methods"}
 
@@ -61,7 +64,8 @@ def compare(arguments: CompareArguments) -> dict[str, Any]:
     check_extra()
     arguments = replace(arguments, model=str(resolve_model(arguments.model)))
     read_config(arguments.model)  # a clear error, before any work, where there is no model
-    plan_runs(arguments.methods, arguments.labels, arguments.seeds)
+    check_runs(arguments)
+    check_arguments(finetune_arguments(arguments))
     folder = Path(arguments.output)
     with hold_folder(folder, {RUNS, _WORK, "results.json", "results.csv", "report.md", "report.html", "figures"}):
         experiment = prepare(arguments)
@@ -82,6 +86,17 @@ def check_extra() -> None:
         raise ImportError(
             f"expected scikit-learn and matplotlib, found no {' and no '.join(missing)}; pip install 'greffe[compare]'"
         )
+
+
+def check_runs(arguments: CompareArguments) -> None:
+    """Refuse, before any work, runs that cannot be meant; also where the model is yet to be made."""
+    plan_runs(arguments.methods, arguments.labels, arguments.seeds)
+    if not arguments.num_train_epochs > 0:
+        raise ValueError(f"expected --num_train_epochs above 0, found {arguments.num_train_epochs}")
+    for name in ("learning_rate", "frozen_learning_rate"):
+        rates = getattr(arguments, name)
+        if not rates or not all(rate > 0 for rate in rates):
+            raise ValueError(f"expected --{name} above 0, one or more, found {rates}")
 
 
 def prepare(arguments: CompareArguments) -> Experiment:
@@ -110,9 +125,25 @@ def depends_on(experiment: Experiment, model: str) -> dict[str, Any]:
     for name, part in experiment.data.parts.items():
         ids = [row["input_ids"] for row in experiment.rows[name]]
         digest.update(json.dumps([name, part.texts, experiment.targets[name], ids]).encode())
-    settings = {name: value for name, value in asdict(experiment.arguments).items() if name not in _NOT_OF_A_RUN}
-    labels = experiment.data.labels.names
-    return {"data": digest.hexdigest(), "labels": labels, "model": model, "settings": settings, **describe_versions()}
+    arguments = experiment.arguments
+    settings = {name: value for name, value in asdict(arguments).items() if name not in _NOT_OF_A_RUN}
+    return {
+        "format": _RUN_FORMAT,
+        "data": digest.hexdigest(),
+        "labels": experiment.data.labels.names,
+        "model": model,
+        # The same weights are another model with other heads, another mask or another dropout.
+        "config": json.loads((Path(arguments.model) / "config.json").read_text(encoding="utf-8")),
+        "settings": {**settings, "bf16": resolve_bf16(arguments)},
+        "versions": {**describe_versions(), **{name: version(name) for name in ("numpy", "scikit-learn")}},
+    }
+
+
+def resolve_bf16(arguments: CompareArguments) -> str:
+    """`on` or `off`: on another machine `auto` is another computation."""
+    if arguments.bf16 == "auto":
+        return "on" if native_bf16() else "off"
+    return arguments.bf16
 
 
 def do_runs(experiment: Experiment, plan: list[Run], store: RunStore, work: Path) -> None:
@@ -142,11 +173,13 @@ def estimate_cost(experiment: Experiment, run: Run) -> int:
     arguments = experiment.arguments
     epoch = rows * passes(run) + len(experiment.rows["validation"])
     choices = len(learning_rates(arguments, run))
+    if run.method == "frozen":  # the trunk reads each text once, for all of them
+        return max(1, int(arguments.num_train_epochs * epoch * choices) // 20)
     return int(arguments.num_train_epochs * epoch * choices) + len(experiment.rows["test"])
 
 
 def passes(run: Run) -> int:
-    return 1 if run.method == "frozen" else 3
+    return 0 if run.method == "frozen" else 3
 
 
 def learning_rates(arguments: CompareArguments, run: Run) -> list[float]:
@@ -159,7 +192,7 @@ def do_run(experiment: Experiment, run: Run, bar: Any, work: Path) -> dict[str, 
     parts, targets = experiment.data.parts, experiment.targets
     sample = sample_rows(parts["train"], run.budget, run.seed)
     sample_targets = [targets["train"][row] for row in sample]
-    result: dict[str, Any] = {"epochs": [], "best_epoch": None, "chosen": {}}
+    result: dict[str, Any] = {"epochs": [], "best_epoch": None, "chosen": {}, "rejected": []}
     if run.method == "majority":
         probabilities = predict_majority(sample_targets, experiment.classes, len(parts["test"]))
         accuracy = float(np.mean(np.asarray(targets["validation"]) == probabilities[0].argmax()))
@@ -187,18 +220,37 @@ def train_network(
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """Train with each learning rate, keep the one with the best epoch on validation, and look at the test set once."""
     rows = {**experiment.rows, "train": [experiment.rows["train"][row] for row in sample]}
+    tried: list[dict[str, Any]] = []
     best: tuple[tuple[float, float], dict[str, Any], Any] | None = None
     for rate in learning_rates(experiment.arguments, run):
-        trainer = train_once(experiment, run, rows, rate, bar, work)
-        epochs = read_epochs(trainer)
-        chosen = max(epochs, key=lambda epoch: (epoch["accuracy"], -epoch["epoch"]))
+        try:
+            trainer = train_once(experiment, run, rows, rate, bar, work)
+        except FloatingPointError as error:  # of this rate: another one may learn
+            announce(f"{run}: learning rate {rate:g} is left out: {error}")
+            tried.append({"learning_rate": rate, "epochs": [], "diverged": str(error)})
+            continue
+        tried.append({"learning_rate": rate, "epochs": read_epochs(trainer)})
+        chosen = max(tried[-1]["epochs"], key=lambda epoch: (epoch["accuracy"], -epoch["epoch"]))
         rank = chosen["accuracy"], -chosen["loss"]
         if best is None or rank > best[0]:
-            best = rank, {"epochs": epochs, "best_epoch": chosen["epoch"], "chosen": {"learning_rate": rate}}, trainer
-    assert best is not None
-    (accuracy, _), result, trainer = best
+            best = rank, {**tried[-1], "best_epoch": chosen["epoch"]}, trainer
+    if best is None:
+        raise ValueError(explain_divergence(run, tried))
+    (accuracy, _), kept, trainer = best
+    rate = kept.pop("learning_rate")
+    rejected = [trial for trial in tried if trial["learning_rate"] != rate]
     logits = torch.as_tensor(predict_logits(trainer, rows["test"]))
-    return torch.softmax(logits.double(), dim=-1).numpy(), accuracy, result
+    probabilities = torch.softmax(logits.double(), dim=-1).numpy()
+    return probabilities, accuracy, {**kept, "chosen": {"learning_rate": rate}, "rejected": rejected}
+
+
+def explain_divergence(run: Run, tried: list[dict[str, Any]]) -> str:
+    option = "frozen_learning_rate" if run.method == "frozen" else "learning_rate"
+    rates = ", ".join(f"{trial['learning_rate']:g}" for trial in tried)
+    return (
+        f"expected a learning rate that can be learned with ({run}), found a loss or gradients that are not finite "
+        f"with {rates}; pass a lower --{option}"
+    )
 
 
 def train_once(experiment: Experiment, run: Run, rows: dict[str, Any], rate: float, bar: Any, work: Path) -> Any:
@@ -206,14 +258,14 @@ def train_once(experiment: Experiment, run: Run, rows: dict[str, Any], rate: flo
     work.mkdir(parents=True)
     arguments = experiment.arguments
     changes: dict[str, Any] = {"output": str(work), "seed": run.seed, "learning_rate": rate}
-    changes["bf16"] = "on" if arguments.bf16 == "on" or (arguments.bf16 == "auto" and native_bf16()) else "off"
+    changes["bf16"] = resolve_bf16(arguments)
     if run.method != "pretrained":  # what protects a trunk that has learned something is no help to the others
         changes |= {"lm_loss_weight": 0.0, "layerwise_lr_decay": 1.0, "gradual_unfreezing": False}
     changes |= {"from_scratch": run.method == "scratch", "freeze": "trunk" if run.method == "frozen" else "none"}
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # what was loaded and what is new is the same in every run
     try:
-        progress = RunProgress(bar, passes(run), len(rows["validation"]))
+        progress = RunProgress(bar, passes(run), 0 if run.method == "frozen" else len(rows["validation"]))
         return fit(
             finetune_arguments(arguments, **changes), experiment.data.labels, experiment.tokenizer, rows, work,
             progress=progress, remedy="the same command continues",
@@ -237,11 +289,11 @@ class RunProgress(TrainerCallback):
 
 
 def read_epochs(trainer: Any) -> list[dict[str, float]]:
-    """Accuracy and loss on validation after each epoch."""
+    """Accuracy and loss on validation after each epoch. The last may be a part of one: 3 after 2.5 passes."""
+    evaluations = [entry for entry in trainer.state.log_history if "eval_accuracy" in entry]
     return [
-        {"epoch": round(entry["epoch"]), "accuracy": entry["eval_accuracy"], "loss": entry["eval_loss"]}
-        for entry in trainer.state.log_history
-        if "eval_accuracy" in entry
+        {"epoch": number, "accuracy": entry["eval_accuracy"], "loss": entry["eval_loss"]}
+        for number, entry in enumerate(evaluations, 1)
     ]
 
 
@@ -283,14 +335,22 @@ def describe_parts(experiment: Experiment) -> dict[str, Any]:
         used = parts[part.name]
         described[part.name] = {
             "file": Path(part.file).name,
-            "sha256": hashlib.sha256(Path(part.file).read_bytes()).hexdigest(),
+            "sha256": fingerprint(Path(part.file)),
             "rows": part.rows,
             "used": len(used),
             "classes": count_labels(used),
         }
     removed = {name: described[name]["rows"] - described[name]["used"] for name in ("train", "validation")}
-    described["overlap"] = {"removed": removed, "description": str(report).splitlines()}
+    leaks = [asdict(leak) for leak in report.leaks]  # before anything was removed
+    described["overlap"] = {"removed": removed, "leaks": leaks, "description": str(report).splitlines()}
     return described
+
+
+def fingerprint(path: Path) -> str:
+    """The hash of a labelled file; where its labels are a file of their own, of both, one after the other."""
+    pieces = ".review.spm"
+    labels = [path.with_name(path.name.removesuffix(pieces) + ".label")] if path.name.endswith(pieces) else []
+    return fingerprint_files([path, *labels])
 
 
 def describe_model(folder: str, sha256: str, classes: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from .figure_axes import Sketch, grid_across, name_lines, pad, set_percent
 from .palette import PAPER, WIDTH, line_style
 from .statistics import find_summary
-from .tables import shown_methods
+from .tables import explain_choices, shown_methods
 from .words import count_labels, join, name_budget, name_method, percent
 
 _HEIGHT = 3.4
@@ -33,7 +33,7 @@ def draw_budgets(results: dict[str, Any], statistics: dict[str, Any]) -> list[Sk
         _draw_lines(axes, results, statistics, budgets)
         title, hint = "Accuracy by number of labels", "a line further left at the same height needs fewer labels"
     spread = " of one seed" if len(results["seeds"]) == 1 else ", mean over seeds with the standard deviation as bars"
-    reading = f"Test accuracy{spread}; {hint}."
+    reading = f"Test accuracy{spread}; {hint}. {explain_choices(results)}"
     return [Sketch(figure, title, reading, _describe(results, statistics, budgets))]
 
 

@@ -90,7 +90,7 @@ def _draw_matrix(axes: Axes, matrix: np.ndarray, names: list[str]) -> None:
     middles = np.arange(classes) + 0.5
     axes.set(xlim=(0, classes), ylim=(classes, 0))
     is_long = max(map(len, names)) * classes > (14 if classes <= 2 else 36)
-    turned = {"rotation": 40 if classes <= 5 else 90, "ha": "right" if classes <= 5 else "center"}
+    turned: dict[str, Any] = {"rotation": 40 if classes <= 5 else 90, "ha": "right" if classes <= 5 else "center"}
     axes.set_xticks(middles, names if classes <= _MOST_NAMED else [""] * classes, **(turned if is_long else {}))
     axes.set_yticks(middles, names)
     size = FONT_SIZE if classes <= 8 else max(_SMALL_TYPE, FONT_SIZE - 0.2 * (classes - 8))

@@ -1,7 +1,7 @@
 """The colours and line styles of the figures, once for paper and once for each theme of the page.
 
-The hues are Okabe and Ito's, which the colour-blind can tell apart; where a hue is too pale for a thin line it is
-darker. Methods differ in marker and dashes too, for prints in grey. A figure is drawn in the colours of paper, each of
+The hues are near Okabe and Ito's, lighter or darker where that keeps any two methods apart for the colour-blind of each
+kind. Methods differ in marker and dashes too, for prints in grey. A figure is drawn in the colours of paper, each of
 which stands for one role and no other: in the page they become CSS variables, and the theme decides.
 """
 
@@ -21,9 +21,9 @@ COLOURS = {
     "on-fill": ("#fefefe", "#0f1216"),
     "pretrained": ("#0072b2", "#5ab7ec"),
     "scratch": ("#d55e00", "#f5873f"),
-    "frozen": ("#008a64", "#35c496"),
-    "tfidf": ("#a8477f", "#e79ac6"),
-    "majority": ("#747b87", "#949dab"),
+    "frozen": ("#006838", "#48e0a0"),
+    "tfidf": ("#ad4d85", "#e79ac6"),
+    "majority": ("#4a4f59", "#7d8695"),
 }
 PAPER = {role: light for role, (light, _) in COLOURS.items()}
 

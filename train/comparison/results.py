@@ -6,13 +6,15 @@ stay in the files of the runs. What was computed from them is there, under `stat
 `results.csv` has a row for every run and epoch, for pandas and its friends:
 
     method, budget, train_rows, seed    the run
-    epoch                               1, 2, …; empty for methods that have no epochs
+    learning_rate                       of the epochs in this row; empty for methods that have none
+    rejected                            True where validation chose another learning rate for the run
+    epoch                               1, 2, …; empty for methods that have no epochs, and for a rate that diverged
     validation_accuracy, validation_loss    after that epoch
     kept                                True in exactly one row of each run: the epoch that was chosen on validation
     test_accuracy, test_macro_f1, test_loss, seconds    of the run, in its kept row alone
     chosen_learning_rate, chosen_C, …   what was chosen on validation, in the kept row alone
 
-So `frame[frame.kept]` is a table of runs, and `frame.dropna(subset="epoch")` are the curves.
+So `frame[frame.kept]` is a table of runs, and `frame[~frame.rejected].dropna(subset="epoch")` are their curves.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import math
 from typing import Any
 
 _RUN = ["method", "budget", "train_rows", "seed"]
-_EPOCH = ["epoch", "validation_accuracy", "validation_loss", "kept"]
+_EPOCH = ["learning_rate", "rejected", "epoch", "validation_accuracy", "validation_loss", "kept"]
 _TEST = ["test_accuracy", "test_macro_f1", "test_loss", "seconds"]
 
 
@@ -69,22 +71,29 @@ def format_csv(results: dict[str, Any]) -> str:
 
 def _list_epochs(run: dict[str, Any]) -> list[dict[str, Any]]:
     of_run = {name: run[name] for name in _RUN}
-    rows = [
-        {
-            **of_run,
-            "epoch": epoch["epoch"],
-            "validation_accuracy": epoch["accuracy"],
-            "validation_loss": epoch.get("loss"),
-            "kept": epoch["epoch"] == run["best_epoch"],
-        }
-        for epoch in run["epochs"]
-    ]
+    rows = [{**of_run, **_describe_epoch(epoch, run["chosen"]), "rejected": False} for epoch in run["epochs"]]
+    for row in rows:
+        row["kept"] = row["epoch"] == run["best_epoch"]
     if not any(row["kept"] for row in rows):
-        rows.append({**of_run, "validation_accuracy": run["validation"]["accuracy"], "kept": True})
+        accuracy = run["validation"]["accuracy"]
+        rows.append({**of_run, "validation_accuracy": accuracy, "rejected": False, "kept": True})
     row = next(row for row in rows if row["kept"])
     row.update({name: run["test"].get(name.removeprefix("test_")) for name in _TEST[:-1]}, seconds=run["seconds"])
     row.update({f"chosen_{name}": value for name, value in run["chosen"].items()})
+    for trial in run["rejected"]:
+        described = [_describe_epoch(epoch, trial) for epoch in trial["epochs"]]
+        described = described or [{"learning_rate": trial["learning_rate"]}]  # it diverged
+        rows += [{**of_run, **epoch, "rejected": True, "kept": False} for epoch in described]
     return rows
+
+
+def _describe_epoch(epoch: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "learning_rate": trial.get("learning_rate"),
+        "epoch": epoch["epoch"],
+        "validation_accuracy": epoch["accuracy"],
+        "validation_loss": epoch.get("loss"),
+    }
 
 
 __all__ = ["format_csv", "format_json", "largest_budget", "select_runs"]

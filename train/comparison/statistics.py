@@ -1,15 +1,14 @@
 """What the runs say together: means and spread over seeds, epochs to come near the best, differences between methods.
 
-Two different doubts attach to a difference, and each has its figure. Another seed, and so other labels, another start
-and another order, would have given another model; another test set would have had other texts. The 95 % interval
-covers both: it draws both again. The p-value covers the second alone: were the two methods, as trained here, equally
-good, each text would favour one or the other by a toss of a coin, and p is how often so many coins favour one side as
-much as was seen. With one seed the interval, too, covers the texts alone.
+Two different doubts attach to a difference, and each has its figure. Another seed, that is another start and order and,
+where not all labels are used, another sample of them, would have given another model; another test set would have had
+other texts. The 95 % interval covers both. The p-value covers the second alone: were the two methods, as trained here,
+equally good, each text would favour one or the other by a toss of a coin, and p is how often so many coins favour one
+side as much as was seen. With one seed the interval, too, covers the texts alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,7 +113,7 @@ def compare_methods(
         return None
     # (seeds, texts): 1 where only the method is right, -1 where only its rival is.
     difference = np.stack([right[method, budget, seed] - right[rival, budget, seed] for seed in seeds])
-    low, high = bootstrap_interval(difference)
+    low, high = find_interval(difference)
     by_seed = describe(difference.mean(axis=1).tolist())
     return {
         "method": method,
@@ -131,24 +130,29 @@ def compare_methods(
     }
 
 
-def bootstrap_interval(difference: np.ndarray) -> tuple[float, float]:
-    """The middle 95 % of the mean over draws of as many texts and as many seeds, both with replacement.
+def find_interval(difference: np.ndarray) -> tuple[float, float]:
+    """The 95 % interval of the mean over other seeds and other texts; `difference` is (seeds, texts).
 
-    What a draw of texts and what a draw of seeds does to the mean are added up. Draws from n values vary by a factor of
-    (n - 1) / n too little, which matters where n is 3 seeds: theirs is scaled up. Texts with the same difference are
-    drawn together: how often each such group comes up is multinomial, which is the same as drawing text by text, and
-    quicker by far.
+    The variance of a mean over other texts and that over other seeds are added up. Where the seeds are few, theirs is
+    hardly known: Student's t takes that into account, with the degrees of freedom of Welch and Satterthwaite, which lie
+    between those of the seeds and those of the texts. Simulated where seeds matter most, 94 of 100 such intervals hold
+    the truth with five seeds, 93 with three, 88 with two.
     """
+    from scipy.special import stdtrit  # comes with scikit-learn
+
     seeds, texts = difference.shape
-    draw = np.random.default_rng(0)
-    sums, counts = np.unique(difference.sum(axis=0, dtype=np.int64), return_counts=True)  # of a text over seeds
-    of_texts = draw.multinomial(texts, counts / texts, DRAWS) @ sums / (seeds * texts)
-    by_seed = difference.mean(axis=1)
-    of_seeds = draw.multinomial(seeds, np.full(seeds, 1 / seeds), DRAWS) @ by_seed / seeds
-    scale = math.sqrt(seeds / (seeds - 1)) if seeds > 1 else 0.0
-    means = of_texts + scale * (of_seeds - by_seed.mean())
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(low), float(high)
+    if texts < 2:
+        return -1.0, 1.0  # one text tells nothing of others
+    mean = float(difference.mean())
+    parts = [(difference.mean(axis=0).var(ddof=1) / texts, texts - 1)]
+    if seeds > 1:
+        parts.append((difference.mean(axis=1).var(ddof=1) / seeds, seeds - 1))
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return mean, mean
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    half = float(stdtrit(freedom, 0.975) * variance**0.5)
+    return max(mean - half, -1.0), min(mean + half, 1.0)
 
 
 def randomisation_p(difference: np.ndarray) -> float:
@@ -185,12 +189,12 @@ def _key(run: dict[str, Any]) -> tuple[str, str, int]:
 
 __all__ = [
     "RIVALS",
-    "bootstrap_interval",
     "compare_methods",
     "compute_statistics",
     "describe",
     "direction",
     "find_difference",
+    "find_interval",
     "find_near_best",
     "find_right",
     "find_summary",

@@ -43,7 +43,13 @@ def tabulate_accuracy(results: Results, statistics: Results) -> Table:
     note = f"Mean ± standard deviation over {seeds} seeds; where runs are missing, the number of those that are there."
     if seeds == 1:
         note = "There is one seed: the spread over seeds is unknown."
-    return _by_budget("Test accuracy", results, statistics, _say_accuracy, note)
+    return _by_budget("Test accuracy", results, statistics, _say_accuracy, f"{note} {explain_choices(results)}")
+
+
+def explain_choices(results: Results) -> str:
+    """How many labels there are beside those of the budgets, and what they are used for."""
+    labels = count(results["data"]["validation"]["used"], "label")
+    return f"On top come {labels} of validation, which choose epochs, learning rates and strengths."
 
 
 def _say_accuracy(results: Results, summary: dict[str, Any]) -> str:
@@ -110,16 +116,16 @@ def explain_differences(statistics: Results) -> str:
     if seeds == 1:
         covered = (
             "With one seed the spread over seeds is unknown: the interval covers the choice of the test texts alone "
-            "(bootstrap, 10,000 draws)."
+            "(Student's t)."
         )
     else:
         covered = (
-            "The interval covers both the choice of the seeds and that of the test texts, which are both drawn "
-            "again (bootstrap, 10,000 draws)."
+            "The interval covers both the choice of the seeds and that of the test texts: Student's t on the sum of "
+            "both variances, wider where seeds are few (degrees of freedom after Welch and Satterthwaite)."
         )
     return (
         f"Points of test accuracy on the same texts and seeds. {covered} p covers the test texts alone: how often a "
-        "toss of a coin for each text would favour one side as much (paired randomisation test)."
+        "toss of a coin for each text would favour one side as much (paired randomisation test, 10,000 draws)."
     )
 
 
@@ -243,6 +249,7 @@ def _plain(value: Any) -> str:
 
 __all__ = [
     "Table",
+    "explain_choices",
     "explain_differences",
     "shown_methods",
     "tabulate_accuracy",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .results import largest_budget
+from .results import largest_budget, select_runs
 from .statistics import direction, find_difference, get_statistics
 from .words import (
     count,
@@ -44,10 +44,25 @@ def format_verdict(results: dict[str, Any]) -> str:
 def judge(results: dict[str, Any], statistics: dict[str, Any]) -> Verdict:
     main = _find_main(results, statistics)
     if main is None:
-        return Verdict(_say_what_is_there(results, statistics), _list_gaps(results), [])
-    sentences = [_say_main(results, statistics, main), _say_elsewhere(results, statistics, main)]
-    warnings = [*_warn_of_seeds(main["n"]), *_warn_of_majority(statistics, main["budget"]), *_list_gaps(results)]
-    return Verdict(" ".join(filter(None, sentences)), warnings, _explain_figures(main))
+        headline = _say_what_is_there(results, statistics)
+        warnings = [*_warn_of_leaks(results), *_list_gaps(results)]
+        return Verdict(headline, warnings, _explain_spread(statistics, [headline]))
+    gain = _find_gain(results, statistics, main)
+    sentences = [
+        _say_main(results, statistics, main),
+        _say_gain(results, statistics, main, gain) if gain else None,
+        _say_loss(results, statistics, {main["budget"], *([gain["budget"]] if gain else [])}),
+    ]
+    headline = " ".join(filter(None, sentences))
+    warnings = [
+        *_warn_of_leaks(results),
+        *_warn_of_seeds(main["n"]),
+        *_warn_of_majority(statistics, main["budget"]),
+        *_warn_of_early_end(results),
+        *_list_gaps(results),
+    ]
+    notes = [*_explain_interval(main), *_explain_spread(statistics, [headline, *warnings])]
+    return Verdict(headline, warnings, notes)
 
 
 def _find_main(results: dict[str, Any], statistics: dict[str, Any]) -> dict[str, Any] | None:
@@ -123,41 +138,95 @@ def _evidence(difference: dict[str, Any]) -> str:
     return f"({signed_points(difference['mean'])} points, 95 % interval {interval(low, high)}{doubt})"
 
 
-def _say_elsewhere(results: dict[str, Any], statistics: dict[str, Any], main: dict[str, Any]) -> str | None:
+def _find_gain(results: dict[str, Any], statistics: dict[str, Any], main: dict[str, Any]) -> dict[str, Any] | None:
     """Where the gain over scratch is largest, if that is at another budget and no accident."""
     found = [find_difference(statistics, "scratch", budget) for budget in results["budgets"]]
     gains = [difference for difference in found if difference and direction(difference) > 0]
     if main["rival"] != "scratch" or not gains:
         return None
     best = max(gains, key=lambda difference: difference["mean"])
-    if best["mean"] <= main["high"]:  # no larger than the gain here may be
-        return None
-    labels, gain = name_budget(results, best["budget"]), _with_spread(best)
+    return best if best["mean"] > main["high"] else None  # else no larger than the gain here may be
+
+
+def _say_gain(results: dict[str, Any], statistics: dict[str, Any], main: dict[str, Any], gain: dict[str, Any]) -> str:
+    labels, size = name_budget(results, gain["budget"]), _with_spread(gain)
     if direction(main) > 0:
-        start = f"The gain is largest with {labels}: {gain} points"
+        start = f"The gain is largest with {labels}: {size} points"
     else:
-        start = f"It does help with {labels}: {gain} points over training from scratch"
-    tfidf = find_difference(statistics, "tfidf", best["budget"])
+        start = f"It does help with {labels}: {size} points over training from scratch"
+    tfidf = find_difference(statistics, "tfidf", gain["budget"])
     if tfidf is None:
         return f"{start}."
     beside = {
         1: f", {points(tfidf['mean'])} above TF-IDF",
-        0: ", no more than TF-IDF as far as can be told",
+        0: f", where it cannot be told from TF-IDF ({signed_points(tfidf['mean'])} points)",
         -1: f", but {points(tfidf['mean'])} below TF-IDF",
     }
     return f"{start}{beside[direction(tfidf)]}."
 
 
-def _explain_figures(main: dict[str, Any]) -> list[str]:
-    """What ± and the interval are, where the headline does not give the interval itself."""
+def _say_loss(results: dict[str, Any], statistics: dict[str, Any], said: set[str]) -> str | None:
+    """The worst loss at a budget of which nothing is said yet, against scratch or TF-IDF, if it is no accident."""
+    found = [
+        find_difference(statistics, rival, budget)
+        for budget in results["budgets"]
+        if budget not in said
+        for rival in ("scratch", "tfidf")
+    ]
+    losses = [difference for difference in found if difference and direction(difference) < 0]
+    if not losses:
+        return None
+    worst = min(losses, key=lambda difference: difference["mean"])
+    rival = "training from scratch" if worst["rival"] == "scratch" else "TF-IDF"
+    labels = name_budget(results, worst["budget"])
+    return f"With {labels} the pre-trained model is {points(worst['mean'])} points below {rival}."
+
+
+def _explain_interval(main: dict[str, Any]) -> list[str]:
+    """The interval, where the headline does not give it itself."""
     if not direction(main):
         return []
     name = "training from scratch" if main["rival"] == "scratch" else "TF-IDF"
     sources = "test texts" if main["n"] == 1 else "seeds and test texts"
-    spread = "" if main["sd"] is None else f" ± is the standard deviation over {count(main['n'], 'seed')}."
     return [
         f"The 95 % interval of the difference to {name}, over {sources}, is "
-        f"{interval(main['low'], main['high'])} points.{spread}"
+        f"{interval(main['low'], main['high'])} points."
+    ]
+
+
+def _explain_spread(statistics: dict[str, Any], sentences: list[str]) -> list[str]:
+    """What ± is, where it was said."""
+    if not any("±" in sentence for sentence in sentences):
+        return []
+    seeds = max(summary["n"] for summary in statistics["summaries"])
+    return [f"± is the standard deviation over {count(seeds, 'seed')}."]
+
+
+def _warn_of_leaks(results: dict[str, Any]) -> list[str]:
+    """Texts that stand in two parts and were kept there."""
+    leaks = results["data"]["overlap"]["leaks"] if results["settings"].get("keep_overlap") else []
+    if not leaks:
+        return []
+    found = [f"{leak['exact'] + leak['near']:,} of {leak['part']} stand in {leak['other']}" for leak in leaks]
+    return [
+        f"Texts that stand in two parts were kept (--keep_overlap): {join(found)}, exactly or nearly. All accuracies "
+        "may be too high."
+    ]
+
+
+def _warn_of_early_end(results: dict[str, Any]) -> list[str]:
+    """Where most runs from scratch were at their best when they ended: what they lack may be time alone."""
+    cut = []
+    for budget in results["budgets"]:
+        runs = [run for run in select_runs(results, "scratch", budget) if run["epochs"]]
+        last = [run for run in runs if run["best_epoch"] == run["epochs"][-1]["epoch"]]
+        if 2 * len(last) > len(runs):
+            cut.append(name_budget(results, budget))
+    if not cut:
+        return []
+    return [
+        f"From scratch, the kept epoch is the last one in most runs with {join(cut)}: training may have been stopped "
+        "early, and the gain may be smaller with more --num_train_epochs."
     ]
 
 

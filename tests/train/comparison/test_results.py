@@ -28,9 +28,11 @@ def test_json_of_a_run_that_diverged():
 def test_csv_has_the_runs_and_the_curves():
     results = make_results(seeds=2)
     frame = pd.read_csv(io.StringIO(format_csv(results)), dtype={"budget": str})
-    runs, curves = frame[frame.kept], frame.dropna(subset="epoch")
+    runs, curves = frame[frame.kept], frame[~frame.rejected].dropna(subset="epoch")
     assert len(runs) == len(results["runs"])
-    assert len(curves) == sum(len(run["epochs"]) for run in results["runs"])
+    assert curves.validation_accuracy.tolist() == [
+        epoch["accuracy"] for run in results["runs"] for epoch in run["epochs"]
+    ]
     assert frame[~frame.kept].test_accuracy.isna().all()
     for (_, row), run in zip(runs.iterrows(), results["runs"], strict=True):
         assert (row.method, row.budget, row.train_rows, row.seed) == (
@@ -42,9 +44,22 @@ def test_csv_has_the_runs_and_the_curves():
         assert {name: row[f"chosen_{name}"] for name in run["chosen"]} == run["chosen"]
 
 
+def test_csv_has_the_learning_rates_that_were_not_chosen():
+    results = make_results(["pretrained"], ["all"], 1)
+    run = results["runs"][0]
+    run["rejected"].append({"learning_rate": 0.1, "epochs": [], "diverged": "expected a finite loss"})
+    frame = pd.read_csv(io.StringIO(format_csv(results)))
+    tried = frame[frame.rejected]
+    assert tried.learning_rate.tolist() == [0.0003] * 8 + [0.1]
+    assert tried.validation_accuracy.tolist()[:-1] == [epoch["accuracy"] for epoch in run["rejected"][0]["epochs"]]
+    assert tried.iloc[-1][["epoch", "validation_accuracy"]].isna().all()
+    assert not tried.kept.any()
+    assert frame[~frame.rejected].learning_rate.tolist() == [0.001] * 8
+
+
 def test_csv_of_a_run_whose_kept_epoch_is_not_known():
     results = make_results(["scratch"], ["all"], 1)
-    results["runs"][0]["best_epoch"] = None
+    results["runs"][0] |= {"best_epoch": None, "rejected": []}
     frame = pd.read_csv(io.StringIO(format_csv(results)))
     assert frame.kept.tolist() == [False] * 8 + [True]
     assert pd.isna(frame.epoch.iloc[-1])

@@ -1,17 +1,18 @@
-"""Statistics of a comparison, beside references: plain loops, exact tests, all signs counted out."""
+"""Statistics of a comparison, beside references: plain loops, exact tests, all signs counted out, simulated truth."""
 
 import itertools
+import math
 import statistics as reference
 
 import numpy as np
 import pytest
 from comparison_results import make_results, remove_runs
 from greffe.train.comparison.statistics import (
-    bootstrap_interval,
     compute_statistics,
     describe,
     direction,
     find_difference,
+    find_interval,
     find_near_best,
     find_summary,
     randomisation_p,
@@ -24,30 +25,57 @@ def draw_differences(seeds: int, texts: int, gain: float = 0.05, seed: int = 0) 
     return draw.choice([-1, 0, 1], (seeds, texts), p=[0.1, 0.8 - gain, 0.1 + gain]).astype(np.int8)
 
 
-def test_interval_is_that_of_drawing_text_by_text_and_seed_by_seed():
+def test_interval_is_that_of_welch_and_satterthwaite():
     difference = draw_differences(4, 60)
     difference[0] = np.abs(difference[0])  # a seed that stands apart
-    draw = np.random.default_rng(7)
-    by_text, by_seed = difference.mean(axis=0), difference.mean(axis=1)
-    texts = by_text[draw.integers(0, 60, (20_000, 60))].mean(axis=1)
-    seeds = by_seed[draw.integers(0, 4, (20_000, 4))].mean(axis=1)
-    expected = np.quantile(texts + np.sqrt(4 / 3) * (seeds - by_seed.mean()), [0.025, 0.975])
-    assert bootstrap_interval(difference) == pytest.approx(expected, abs=0.004)
+    of_texts = reference.variance(difference.mean(axis=0).tolist()) / 60
+    of_seeds = reference.variance(difference.mean(axis=1).tolist()) / 4
+    freedom = (of_texts + of_seeds) ** 2 / (of_texts**2 / 59 + of_seeds**2 / 3)
+    expected = stats.t.interval(0.95, freedom, difference.mean(), math.sqrt(of_texts + of_seeds))
+    assert find_interval(difference) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "of_seeds", "of_texts", "least", "most"),
+    [
+        (5, 0.05, 0.1, 0.94, 0.97),  # seeds dominate
+        (3, 0.05, 0.1, 0.92, 0.97),
+        (2, 0.05, 0.1, 0.87, 0.97),
+        (5, 0.02, 0.4, 0.94, 0.98),
+        (3, 0.012, 0.4, 0.94, 0.98),
+        (3, 0.0, 0.4, 0.94, 0.98),  # texts and chance alone
+        (1, 0.0, 0.4, 0.94, 0.96),
+    ],
+)
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(seeds, of_seeds, of_texts, least, most):
+    """Other seeds and other texts are drawn, again and again, around a true difference of 0.05."""
+    draw, texts, times = np.random.default_rng(3), 400, 3_000
+    held = 0
+    for _ in range(times):
+        means = 0.05 + of_seeds * draw.normal(size=(seeds, 1)) + of_texts * draw.normal(size=texts)
+        low, high = find_interval(means + 0.2 * draw.normal(size=(seeds, texts)))
+        held += low <= 0.05 <= high
+    assert least <= held / times <= most
 
 
 def test_interval_of_one_seed_is_that_of_the_texts():
     difference = draw_differences(1, 2_000)
-    half = 1.96 * difference.std() / np.sqrt(2_000)
-    low, high = bootstrap_interval(difference)
-    assert (low, high) == pytest.approx((difference.mean() - half, difference.mean() + half), abs=0.002)
-    assert bootstrap_interval(np.repeat(difference, 3, axis=0)) == pytest.approx((low, high), abs=0.001)
+    expected = stats.t.interval(0.95, 1_999, difference.mean(), stats.sem(difference[0]))
+    assert find_interval(difference) == pytest.approx(expected)
+    assert find_interval(np.repeat(difference, 3, axis=0)) == pytest.approx(expected)  # seeds that do not differ
+
+
+def test_interval_of_next_to_nothing():
+    assert find_interval(np.zeros((3, 50), np.int8)) == (0, 0)
+    assert find_interval(np.ones((3, 1), np.int8)) == (-1, 1)
+    assert find_interval(np.array([[1, 1, 1], [-1, -1, -1]])) == (-1, 1)  # no difference is larger
 
 
 def test_interval_grows_with_the_spread_over_seeds():
     """The sum over seeds of each text is the same, so that only the seeds differ."""
     difference = draw_differences(3, 500)
     apart = np.sort(difference, axis=0)
-    narrow, wide = (np.ptp(bootstrap_interval(array)) for array in (difference, apart))
+    narrow, wide = (np.ptp(find_interval(array)) for array in (difference, apart))
     assert wide > 1.5 * narrow
     assert apart.mean() == difference.mean()
 
@@ -69,7 +97,6 @@ def test_p_of_several_seeds_counts_all_signs():
 
 def test_p_without_any_difference_is_one():
     assert randomisation_p(np.zeros((3, 50), np.int8)) == 1
-    assert bootstrap_interval(np.zeros((3, 50), np.int8)) == (0, 0)
 
 
 def test_describe():

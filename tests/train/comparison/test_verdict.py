@@ -97,6 +97,84 @@ def test_no_word_of_another_budget_where_the_gain_is_smaller_or_chance():
     assert headline(make_results(accuracy=values, spread=0.002)).count("labels") == 1
 
 
+@pytest.mark.parametrize(
+    ("rival", "values", "words"),
+    [
+        (
+            "tfidf",
+            {"100": 0.9, "400": 0.95, "all": 0.8},
+            "With 400 labels the pre-trained model is N points below TF-IDF.",
+        ),
+        ("tfidf", {"100": 0.8, "400": 0.82, "all": 0.8}, None),
+        (
+            "scratch",
+            {"100": 0.94, "400": 0.8, "all": 0.75},
+            "With 100 labels the pre-trained model is N points below training from scratch.",
+        ),
+    ],
+)
+def test_the_worst_loss_at_another_budget_is_said(rival, values, words):
+    accuracy = {**accuracies(0.85, 0.75, 0.8), rival: values}
+    results = make_results(accuracy=accuracy, spread=0.002)
+    found = judge(results, compute_statistics(results)).headline
+    last = re.sub(r"\d+\.\d", "N", found[found.rindex("With") :])
+    assert last == words or (words is None and found.count("With") == 1)
+
+
+def test_a_loss_that_was_said_is_not_said_twice():
+    accuracy = accuracies(0.8, 0.8, 0.8)
+    accuracy["scratch"] = {"100": 0.55, "400": 0.8, "all": 0.8}
+    accuracy["tfidf"] = {"100": 0.9, "400": 0.8, "all": 0.8}
+    found = format_verdict(make_results(accuracy=accuracy, spread=0.002))
+    assert found.count("below") == 1
+
+
+def test_an_uncertain_difference_to_tfidf_is_given_where_the_gain_is_largest():
+    accuracy = accuracies(0.8, 0.75, 0.7)
+    accuracy["scratch"] = {"100": 0.55, "400": 0.75, "all": 0.75}
+    results = make_results(accuracy=accuracy, spread=0.002)
+    statistics = compute_statistics(results)
+    for difference in statistics["differences"]:
+        if (difference["rival"], difference["budget"]) == ("tfidf", "100"):
+            difference.update(mean=0.03, low=-0.01, high=0.07)
+    assert judge(results, statistics).headline.endswith(" points, where it cannot be told from TF-IDF (+3.0 points).")
+
+
+def test_every_spread_is_explained():
+    level = accuracies(0.8, 0.8, 0.8)
+    level["scratch"] = {"100": 0.55, "400": 0.7, "all": 0.8}
+    alone = make_results(["frozen", "pretrained"], seeds=3)
+    for results in (make_results(accuracy=level, spread=0.002, seeds=3), alone):
+        verdict = judge(results, compute_statistics(results))
+        assert "±" in verdict.headline
+        assert verdict.notes[-1] == "± is the standard deviation over 3 seeds."
+    without = make_results(["tfidf", "pretrained"], seeds=3)
+    assert "±" not in format_verdict(without)
+
+
+def test_overlap_that_was_kept_is_a_warning():
+    results = make_results(seeds=3)
+    assert "--keep_overlap" not in format_verdict(results)
+    results["settings"]["keep_overlap"] = True
+    assert judge(results, compute_statistics(results)).warnings == [
+        "Texts that stand in two parts were kept (--keep_overlap): 45 of train stand in test and 10 of validation "
+        "stand in test, exactly or nearly. All accuracies may be too high."
+    ]
+    results["data"]["overlap"]["leaks"] = []
+    assert "--keep_overlap" not in format_verdict(results)
+
+
+def test_scratch_that_ends_at_its_best_is_a_warning():
+    results = make_results(seeds=3)
+    for run in results["runs"]:
+        if run["method"] == "scratch" and (run["budget"], run["seed"]) in {("100", 0), ("100", 2), ("400", 1)}:
+            run["best_epoch"] = 8
+    assert judge(results, compute_statistics(results)).warnings == [
+        "From scratch, the kept epoch is the last one in most runs with 100 labels: training may have been stopped "
+        "early, and the gain may be smaller with more --num_train_epochs."
+    ]
+
+
 def test_one_seed_has_no_spread_and_says_so():
     verdict = judge(results := make_results(seeds=1), compute_statistics(results))
     assert "±" not in verdict.headline
