@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from greffe.modeling.loss import CHUNK_ELEMENTS
+from greffe.modeling.loss import chunk_rows, widen
 from greffe.tokenization import load_tokenizer
 from greffe.train.stage_trainer import native_bf16
 from torch import Tensor
@@ -87,10 +87,11 @@ def linear_products(rows: int, inputs: int, outputs: int, dtype: torch.dtype) ->
 
 
 def head_products(rows: int, width: int, vocabulary: int, dtype: torch.dtype) -> list[Product]:
-    """The same for the head, in chunks of rows: what touches the whole of its output runs into the memory's limit."""
-    chunk = max(1, min(rows, CHUNK_ELEMENTS // vocabulary))
-    whole = linear_products(chunk, width, vocabulary, dtype) * (rows // chunk)
-    return whole + (linear_products(rows % chunk, width, vocabulary, dtype) if rows % chunk else [])
+    """The same for the head, in the shapes that Greffe gives them: larger ones run into the memory's limit."""
+    matrix, _ = widen(torch.empty(vocabulary, width), None, dtype)
+    chunk, columns = chunk_rows(rows, matrix), matrix.shape[0]
+    whole = linear_products(chunk, width, columns, dtype) * (rows // chunk)
+    return whole + (linear_products(rows % chunk, width, columns, dtype) if rows % chunk else [])
 
 
 def attention_products(heads: int, length: int, width: int, dtype: torch.dtype) -> list[Product]:

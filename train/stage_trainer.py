@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import cycle, islice
@@ -196,11 +196,18 @@ def hold_run(arguments: StageArguments, process: PartialState, remedy: str | Non
     if not process.is_main_process:
         yield Path(arguments.output)
         return
+    with stop_with_a_line(lambda: remedy or tell_remedy(Path(arguments.output))), open_run(arguments) as folder:
+        yield folder
+
+
+@contextmanager
+def stop_with_a_line(remedy: Callable[[], str]) -> Iterator[None]:
+    """A signal ends what is under way at once, with a line that says what to do next."""
     try:
-        with handle_signals(stop_at_once), open_run(arguments) as folder:
-            yield folder
+        with handle_signals(stop_at_once):
+            yield
     except Stopped as stopped:
-        announce(f"stopped by {stopped.signal.name}; {remedy or tell_remedy(Path(arguments.output))}")
+        announce(f"stopped by {stopped.signal.name}; {remedy()}")
         raise SystemExit(128 + stopped.signal) from None
 
 

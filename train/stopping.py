@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,11 +37,23 @@ def handle_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
         yield
         return
     previous = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook = sys.unraisablehook
+    sys.unraisablehook = partial(_send_again, hook)
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, before in previous.items():
             signal.signal(number, before)
+
+
+def _send_again(hook: Callable[[Any], Any], unraisable: Any) -> None:
+    """Python drops what is raised while an object is deleted: a signal that came there comes again a moment later."""
+    if not isinstance(unraisable.exc_value, Stopped):
+        hook(unraisable)
+        return
+    main = threading.main_thread().ident
+    threading.Timer(0.01, signal.pthread_kill, (main, unraisable.exc_value.signal)).start()
 
 
 def stop_at_once(number: int, frame: Any) -> None:

@@ -10,18 +10,19 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 TOKENS, WIDTH, VOCABULARY = 50, 16, 101
-DEFAULT_CHUNK = loss.CHUNK_ELEMENTS
+DEFAULT_CHUNK = loss.CHUNK_BYTES
 
 
 def test_default_chunk_is_small_but_not_too_small() -> None:
-    assert DEFAULT_CHUNK * 4 <= 64 * 2**20  # bytes of logits at once
-    assert DEFAULT_CHUNK // 50_001 >= 256  # tokens: fewer make the matrix products slow
+    assert DEFAULT_CHUNK <= 64 * 2**20  # bytes of logits at once
+    assert DEFAULT_CHUNK // (4 * 50_001) >= 256  # tokens: fewer make the matrix products slow
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seven tokens a chunk, so that every test goes through several, the last of them incomplete."""
-    monkeypatch.setattr(loss, "CHUNK_ELEMENTS", 7 * VOCABULARY)
+    """Seven tokens a chunk, three at a time, so that every test goes through several, the last ones incomplete."""
+    monkeypatch.setattr(loss, "CHUNK_BYTES", 7 * VOCABULARY * 4)
+    monkeypatch.setattr(loss, "CACHED_ELEMENTS", 3 * VOCABULARY)
 
 
 def leaves() -> tuple[Tensor, Tensor, Tensor, Tensor]:

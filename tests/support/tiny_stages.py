@@ -1,4 +1,7 @@
-"""Both stages at their smallest, with dropout and accumulation: whatever could differ between two runs is in them."""
+"""Both stages at their smallest, with dropout and accumulation: whatever could differ between two runs is in them.
+
+bf16 is off: what is computed shall not depend on the processor.
+"""
 
 import os
 import shutil
@@ -23,7 +26,7 @@ def pretrain_options(corpus: Path, output: Path, **changes: Any) -> PretrainArgu
         "corpus": [str(corpus)], "output": str(output), "tokenizer_vocab_size": 300, "hidden_size": 32,
         "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "block_size": 16,
         "per_device_train_batch_size": 4, "max_steps": 12, "eval_steps": 6, "save_steps": 3, "hidden_dropout": 0.1,
-        "attention_dropout": 0.1, "gradient_accumulation_steps": 2, "validation_fraction": 0.1,
+        "attention_dropout": 0.1, "gradient_accumulation_steps": 2, "validation_fraction": 0.1, "bf16": "off",
     }  # fmt: skip
     return PretrainArguments(**{**values, **changes})
 
@@ -32,7 +35,7 @@ def finetune_options(model: Path, train: Path, output: Path, **changes: Any) -> 
     values: dict[str, Any] = {
         "model": str(model), "train": str(train), "output": str(output), "num_train_epochs": 3.0, "max_length": 32,
         "per_device_train_batch_size": 4, "learning_rate": 1e-2, "validation_fraction": 0.2, "hidden_dropout": 0.1,
-        "attention_dropout": 0.1, "classifier_dropout": 0.1, "gradient_accumulation_steps": 2,
+        "attention_dropout": 0.1, "classifier_dropout": 0.1, "gradient_accumulation_steps": 2, "bf16": "off",
     }  # fmt: skip
     return FinetuneArguments(**{**values, **changes})
 

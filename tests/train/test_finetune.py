@@ -38,7 +38,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(base: Path, reviews: Path, output: Path, **changes: Any) -> FinetuneArguments:
     values: dict[str, Any] = {
         "model": str(base), "train": str(reviews), "output": str(output), "num_train_epochs": 2.0, "max_length": 32,
-        "per_device_train_batch_size": 8, "learning_rate": 1e-2, "validation_fraction": 0.2,
+        "per_device_train_batch_size": 8, "learning_rate": 1e-2, "validation_fraction": 0.2, "bf16": "off",
     }  # fmt: skip
     return FinetuneArguments(**{**values, **changes})
 

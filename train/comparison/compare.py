@@ -29,7 +29,7 @@ from ..finetune import LabelledParts, check_arguments, fit, make_rows, predict_l
 from ..labels import count_labels
 from ..metrics import make_compute_metrics
 from ..run_folder import RECORD, describe_base, describe_machine, describe_versions, hold_folder
-from ..stage_trainer import announce, native_bf16
+from ..stage_trainer import announce, native_bf16, stop_with_a_line
 from .baselines import fit_tfidf, predict_majority
 from .budgets import parse_budgets, sample_rows
 from .inputs import fingerprint_files
@@ -73,7 +73,8 @@ def compare(arguments: CompareArguments) -> dict[str, Any]:
         plan = plan_runs(arguments.methods, budgets, arguments.seeds)
         base = describe_base(Path(arguments.model))
         store = RunStore(folder / RUNS, depends_on(experiment, base["sha256"]))
-        do_runs(experiment, plan, store, folder / _WORK)
+        with stop_with_a_line(lambda: "the same command continues"):
+            do_runs(experiment, plan, store, folder / _WORK)
         results = collect(experiment, plan, store, budgets, base)
         results["seconds"] = round(time.monotonic() - start, 1)
         write_report(results, folder)

@@ -261,7 +261,7 @@ def test_a_report_that_was_cut_short_is_written_anew(
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_comparison_is_continued(files: dict[str, str], tmp_path: Path, number: signal.Signals) -> None:
     arguments = options(
-        files, tmp_path / "out", labels=["20"], methods=["majority", "pretrained"], num_train_epochs=8.0
+        files, tmp_path / "out", labels=["20"], methods=["majority", "pretrained"], num_train_epochs=20.0
     )
     command = [sys.executable, "-m", "greffe.train.cli", "compare", *flags_of(arguments)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -275,7 +275,7 @@ def test_an_interrupted_comparison_is_continued(files: dict[str, str], tmp_path:
     assert not (tmp_path / "out" / "results.json").exists()
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert "the same command continues" in errors or "interrupted" in errors
+        assert "the same command continues" in errors
     results = compare(arguments)
     assert len(results["runs"]) == 4
     again = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").glob("*.json")}
