@@ -11,7 +11,7 @@ from torch.nn import functional as F
 # Logits alive at once in `linear_cross_entropy`, in bytes: 671 tokens at a vocabulary of 50,001 in bf16, half of that
 # in fp32. Smaller chunks make the matrix products slower; larger ones only cost memory.
 CHUNK_BYTES = 2**26
-# Of these, so many elements at a time become probabilities: what fits into a processor's cache is read from memory once.
+# Of these, so many elements at a time become probabilities: what fits into the cache is read from memory once.
 CACHED_ELEMENTS = 2**20
 # bf16 products are up to 1.8 times faster where rows and columns come in multiples of these.
 _ROWS, _COLUMNS = 64, 256

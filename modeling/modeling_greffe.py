@@ -1,7 +1,8 @@
 """The causal Transformer of Greffe: one trunk and the heads that are grafted onto it.
 
-From top to bottom: positions, attention, feed-forward, layer, trunk (`GreffeModel`), and the three heads. Shapes are
-written as B (batch), T (tokens), d (hidden_size), nh (heads), hd (hidden_size / heads), V (vocabulary), C (labels).
+From top to bottom: attention, feed-forward, layer, trunk (`GreffeModel`), and the three heads; `attention.py` has what
+attention computes. Shapes are written as B (batch), T (tokens), d (hidden_size), nh (heads), hd (hidden_size / heads),
+V (vocabulary), C (labels).
 """
 
 from __future__ import annotations
@@ -37,55 +38,20 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.import_utils import is_tracing
 from transformers.utils.output_capturing import capture_outputs
 
+from .attention import (
+    eager_attention_forward,
+    is_faster_as_products,
+    position_angles,
+    product_attention_forward,
+    rotate,
+    sinusoidal_embedding,
+)
 from .configuration_greffe import GreffeConfig
 from .load_report import MismatchError, describe_loading
 from .loss import classification_loss, linear_cross_entropy
 
 # The library's own logger of load reports: what silences or records its reports does so with ours.
 logger = logging.get_logger("transformers.modeling_utils")
-
-
-def position_angles(position_ids: Tensor, dim: int) -> Tensor:
-    """The angle of each position in each of `dim / 2` waves, (..., T) -> (..., T, dim / 2), in fp32.
-
-    Both kinds of positions are sines and cosines of these angles. They are computed where they are needed, not stored:
-    no length is the longest, and there is no buffer to save, to restore after loading or to round to another dtype.
-    """
-    wave = torch.arange(0, dim, 2, dtype=torch.float32, device=position_ids.device)
-    frequency = torch.exp(wave * (-math.log(10_000.0) / dim))
-    return position_ids[..., None].float() * frequency
-
-
-def sinusoidal_embedding(position_ids: Tensor, hidden_size: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) = cos(the same), (B, T) -> (B, T, d)."""
-    angles = position_angles(position_ids, hidden_size)
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
-
-
-def rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs (i, i + hd/2) of each head by their position's angle: (B, nh, T, hd), cos and sin (B, T, hd/2)."""
-    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  # (B, 1, T, hd/2): the same for all heads
-    first, second = states.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-
-
-def eager_attention_forward(
-    module: nn.Module,
-    query: Tensor,  # (B, nh, T, hd)
-    key: Tensor,  # (B, nh, S, hd), where S counts the cached positions too
-    value: Tensor,
-    attention_mask: Tensor | None,  # (B, 1, T, S): 0, or the lowest number where a position is hidden
-    scaling: float,
-    dropout: float = 0.0,
-    **kwargs: Any,
-) -> tuple[Tensor, Tensor]:
-    """Attention step by step; the only implementation that can return its weights."""
-    scores = query @ key.transpose(2, 3) * scaling  # (B, nh, T, S)
-    if attention_mask is not None:
-        scores = scores + attention_mask
-    weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2), weights  # (B, T, nh, hd)
 
 
 def linear(inputs: int, outputs: int, weight_bound: float, bias_bound: float = 0.0) -> nn.Linear:
@@ -127,6 +93,8 @@ class GreffeAttention(nn.Module):
         attend: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        if self.config._attn_implementation == "sdpa" and is_faster_as_products(query, key):
+            attend = product_attention_forward
         dropout = self.config.attention_dropout if self.training else 0.0
         mixed, weights = attend(
             self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
@@ -254,7 +222,7 @@ class GreffeModel(GreffePreTrainedModel):
             hidden_states = hidden_states + positions.to(hidden_states.dtype)
         else:
             angles = position_angles(position_ids, self.config.head_dim)  # (B, T, hd/2)
-            rotary = angles.cos().to(hidden_states.dtype), angles.sin().to(hidden_states.dtype)
+            rotary = angles.cos(), angles.sin()
         hidden_states = self.dropout(hidden_states)  # (B, T, d)
         for layer in self.layers:
             hidden_states = layer(

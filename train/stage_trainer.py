@@ -30,6 +30,7 @@ from transformers.trainer_pt_utils import get_length_grouped_indices
 from .arguments import StageArguments
 from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints, remove_skipped_checkpoints
 from .full_disk import explain_full_disk
+from .memory import keep_freed_memory
 from .run_folder import LOGS, find_checkpoint, open_run, read_finished, tell_remedy
 from .stopping import EarlyStopping, Stopped, StopSignals, TimeLimit, handle_signals, stop_at_once, timed_schedule
 
@@ -49,6 +50,7 @@ class StageTrainer(Trainer):
 
     def __init__(self, *positional: Any, arguments: StageArguments, **keywords: Any):
         super().__init__(*positional, **keywords)
+        keep_freed_memory()
         self.arguments = arguments
         self.time_limit: TimeLimit | None = None
         self.sampler: EpochSampler | None = None

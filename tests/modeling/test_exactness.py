@@ -12,8 +12,8 @@ from greffe.modeling import (
     GreffeForSequenceClassification,
     GreffeModel,
 )
+from greffe.modeling.attention import rotate, sinusoidal_embedding
 from greffe.modeling.conversion import read_checkpoint
-from greffe.modeling.modeling_greffe import rotate, sinusoidal_embedding
 from reference_experiment import ReferenceModel
 from tiny_models import random_ids, tiny_config
 from torch import Tensor, nn
