@@ -34,7 +34,10 @@ def sinusoidal_embedding(position_ids: Tensor, hidden_size: int) -> Tensor:
 
 
 def rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs (i, i + hd/2) of each head by their position's angle: (B, nh, T, hd), cos and sin (B, T, hd/2)."""
+    """Turn the pairs (i, i + hd/2) of each head by their position's angle.
+
+    States are (..., B, nh, T, hd), cos and sin (B, T, hd/2).
+    """
     cos, sin = (wave.unsqueeze(1).to(states.dtype) for wave in (cos, sin))  # (B, 1, T, hd/2): the same for all heads
     first, second = states.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)

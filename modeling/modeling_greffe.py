@@ -46,9 +46,11 @@ from .attention import (
     rotate,
     sinusoidal_embedding,
 )
+from .cache import leave_room
 from .configuration_greffe import GreffeConfig
 from .load_report import MismatchError, describe_loading
-from .loss import classification_loss, linear_cross_entropy
+from .loss import classification_loss
+from .vocabulary_head import loss_and_logits
 
 # The library's own logger of load reports: what silences or records its reports does so with ours.
 logger = logging.get_logger("transformers.modeling_utils")
@@ -59,6 +61,11 @@ def linear(inputs: int, outputs: int, weight_bound: float, bias_bound: float = 0
     layer = nn.Linear(inputs, outputs)
     layer.init_bounds = (weight_bound, bias_bound)  # type: ignore[assignment]
     return layer
+
+
+def drop(dropout: nn.Dropout, states: Tensor) -> Tensor:
+    """Dropout where it does something: in generation, calls of modules are a part of the time."""
+    return dropout(states) if dropout.p and dropout.training else states
 
 
 class GreffeAttention(nn.Module):
@@ -86,14 +93,15 @@ class GreffeAttention(nn.Module):
         qkv = self.qkv_proj(hidden_states).view(batch, length, 3, -1, self.head_dim)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # 3 x (B, nh, T, hd)
         if rotary is not None:
-            query, key = rotate(query, *rotary), rotate(key, *rotary)
+            query, key = rotate(qkv[:, :, :2].permute(2, 0, 3, 1, 4), *rotary)
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.layer_idx)  # (B, nh, S, hd)
 
+        implementation = self.config._attn_implementation
         attend: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
+            implementation, eager_attention_forward
         )
-        if self.config._attn_implementation == "sdpa" and is_faster_as_products(query, key):
+        if implementation == "sdpa" and is_faster_as_products(query, key):
             attend = product_attention_forward
         dropout = self.config.attention_dropout if self.training else 0.0
         mixed, weights = attend(
@@ -112,7 +120,7 @@ class GreffeMLP(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        return self.down_proj(self.dropout(self.activation(self.up_proj(hidden_states))))
+        return self.down_proj(drop(self.dropout, self.activation(self.up_proj(hidden_states))))
 
 
 class GreffeLayer(GradientCheckpointingLayer):
@@ -130,11 +138,11 @@ class GreffeLayer(GradientCheckpointingLayer):
     def forward(self, hidden_states: Tensor, **kwargs: Any) -> Tensor:
         if self.norm_first:
             attended, _ = self.self_attn(self.self_attn_norm(hidden_states), **kwargs)
-            hidden_states = hidden_states + self.dropout(attended)
-            return hidden_states + self.dropout(self.mlp(self.mlp_norm(hidden_states)))
+            hidden_states = hidden_states + drop(self.dropout, attended)
+            return hidden_states + drop(self.dropout, self.mlp(self.mlp_norm(hidden_states)))
         attended, _ = self.self_attn(hidden_states, **kwargs)
-        hidden_states = self.self_attn_norm(hidden_states + self.dropout(attended))
-        return self.mlp_norm(hidden_states + self.dropout(self.mlp(hidden_states)))
+        hidden_states = self.self_attn_norm(hidden_states + drop(self.dropout, attended))
+        return self.mlp_norm(hidden_states + drop(self.dropout, self.mlp(hidden_states)))
 
 
 class GreffePreTrainedModel(PreTrainedModel):
@@ -214,6 +222,8 @@ class GreffeModel(GreffePreTrainedModel):
             position_ids = self._positions(inputs_embeds, attention_mask, past_key_values)
         if use_cache and past_key_values is None and self.config.is_causal:
             past_key_values = DynamicCache(config=self.config)
+        if past_key_values is not None:
+            leave_room(past_key_values)
 
         hidden_states = inputs_embeds * math.sqrt(self.config.hidden_size)
         rotary = None
@@ -238,10 +248,13 @@ class GreffeModel(GreffePreTrainedModel):
     ) -> Any:
         """What each position may see, in the form that the attention implementation wants."""
         if self.config.is_causal:
-            if cache is None and self.config._attn_implementation == "sdpa" and _pads_on_the_right(attention_mask):
-                # A text never sees what follows it, padding included: the square mask alone says it all, and lets
-                # torch skip the half that it hides.
-                return create_causal_mask(self.config, embeds, None, None)
+            if self.config._attn_implementation == "sdpa":
+                if cache is None and _pads_on_the_right(attention_mask):
+                    # A text never sees what follows it, padding included: the square mask alone says it all, and lets
+                    # torch skip the half that it hides.
+                    return create_causal_mask(self.config, embeds, None, None)
+                if type(cache) is DynamicCache and embeds.shape[1] == 1 and _has_no_padding(attention_mask):
+                    return None  # the newest token sees all that is there
             return create_causal_mask(self.config, embeds, attention_mask, cache, position_ids)
         documents = None
         if position_ids is not None and attention_mask is None:
@@ -297,7 +310,7 @@ class GreffeForCausalLM(GreffePreTrainedModel, GenerationMixin):
         shifted = kwargs.pop("shift_labels", None)
         if labels is not None and shifted is None:
             shifted = nn.functional.pad(labels, (0, 1), value=-100)[..., 1:]  # position t predicts token t + 1
-        loss, logits = _loss_and_logits(self, outputs.last_hidden_state, shifted, logits_to_keep, **kwargs)
+        loss, logits = loss_and_logits(self, outputs.last_hidden_state, shifted, logits_to_keep, **kwargs)
         return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
@@ -344,7 +357,7 @@ class GreffeForMaskedLM(GreffePreTrainedModel):
             hidden_states = hidden_states.roll(1, dims=1)  # what position t - 1 predicts is read at t
             if labels is not None:  # nothing precedes the first position: what is read there comes from the last
                 labels = nn.functional.pad(labels[:, 1:], (1, 0), value=-100)
-        loss, logits = _loss_and_logits(self, hidden_states, labels, **kwargs)
+        loss, logits = loss_and_logits(self, hidden_states, labels, **kwargs)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
@@ -423,6 +436,13 @@ def _pads_on_the_right(attention_mask: Tensor | None) -> bool:
     return bool((attention_mask[:, 1:] <= attention_mask[:, :-1]).all())
 
 
+def _has_no_padding(attention_mask: Tensor | None) -> bool:
+    """Whether all tokens are real; what is traced cannot depend on it, and is taken to be otherwise."""
+    if attention_mask is None:
+        return True
+    return attention_mask.ndim == 2 and not is_tracing(attention_mask) and bool(attention_mask.all())
+
+
 def _with_direction(config: GreffeConfig, is_causal: bool) -> GreffeConfig:
     """The configuration for a head that has one direction only; the caller's object may serve other models."""
     if config.is_causal == is_causal:
@@ -430,32 +450,6 @@ def _with_direction(config: GreffeConfig, is_causal: bool) -> GreffeConfig:
     config = copy.deepcopy(config)
     config.is_causal = is_causal
     return config
-
-
-def _loss_and_logits(
-    model: GreffePreTrainedModel,
-    hidden_states: Tensor,  # (B, T, d)
-    targets: Tensor | None,  # (B, T): what each position predicts
-    logits_to_keep: int | Tensor = 0,
-    num_items_in_batch: Tensor | int | None = None,
-    **kwargs: Any,
-) -> tuple[Any, Any]:
-    """In training the loss without the logits; otherwise the logits, and the loss if there are targets."""
-    head = model.lm_head
-    if targets is not None and model.training and type(head) is nn.Linear:  # an adapter is a layer of its own
-        loss = linear_cross_entropy(
-            hidden_states.flatten(0, 1), head.weight, head.bias, targets.flatten(), num_items_in_batch
-        )
-        return loss, None
-    kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-    logits = head(hidden_states[:, kept])
-    if targets is None:
-        return None, logits
-    reduction = "mean" if num_items_in_batch is None else "sum"
-    loss = nn.functional.cross_entropy(
-        logits.float().flatten(0, 1), targets.flatten().to(logits.device), reduction=reduction
-    )
-    return loss if num_items_in_batch is None else loss / num_items_in_batch, logits
 
 
 # Trainer looks for the class's name here to know that label smoothing must shift the labels too.
