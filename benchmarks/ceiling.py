@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from greffe.modeling.loss import chunk_rows, widen
 from greffe.tokenization import load_tokenizer
-from greffe.train.stage_trainer import native_bf16
+from greffe.train.machine import native_bf16
 from torch import Tensor
 
 from .command_line import Options, main

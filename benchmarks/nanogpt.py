@@ -11,7 +11,7 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 from greffe.tokenization import encode_documents, load_tokenizer
-from greffe.train.stage_trainer import native_bf16
+from greffe.train.machine import native_bf16
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import datasets
 import torch
@@ -84,9 +84,9 @@ def finetune(gate: StepCounter, workload: Workload) -> None:
     trainer.train()
 
 
-def classify(gate: StepCounter, workload: Workload, batch_size: int = 32) -> None:
+def classify(gate: StepCounter, workload: Workload, bf16: Literal["auto", "off"] = "off", batch_size: int = 32) -> None:
     """A step is all texts."""
-    classifier = load_classifier(save_classifier(workload))
+    classifier = load_classifier(save_classifier(workload), bf16)
     texts, _ = read_labelled_lines(workload.labelled)
     while True:
         classifier.predict(texts, batch_size=batch_size)

@@ -100,7 +100,7 @@ def _fact(name: str, measured: Measured) -> str:
 def describe_machine() -> dict[str, Any]:
     """Where the figures come from: without it they mean nothing."""
     import torch
-    from greffe.train.stage_trainer import native_bf16
+    from greffe.train.machine import native_bf16
 
     packages = ("greffe", "torch", "transformers", "tokenizers", "datasets", "accelerate", "scikit-learn")
     return {

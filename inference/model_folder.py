@@ -44,9 +44,8 @@ def load_head(model: str | os.PathLike[str], head: str, wanted: str) -> tuple[Pa
     if found != head:
         raise ValueError(f"expected {wanted} in {folder}, found {_USES[found]}")
     if not list(folder.glob("*.safetensors")):
-        raise FileNotFoundError(
-            f"expected weights as *.safetensors in {folder}, found {sorted(os.listdir(folder))[:8]}"
-        )
+        files = sorted(name for name in os.listdir(folder) if not name.endswith(".py"))
+        raise FileNotFoundError(f"expected weights as *.safetensors in {folder}, found {files[:8]}")
     model_class: type[GreffePreTrainedModel] = getattr(modeling_greffe, head)
     loaded = load_model(model_class, str(folder), use_safetensors=True, dtype=torch.float32)
     stored = set[str]().union(*(safe_open(path, "pt").keys() for path in folder.glob("*.safetensors")))

@@ -219,6 +219,7 @@ def describe_run(source: Source, columns: PredictionColumns) -> dict[str, Any]:
         "model": _hash(files),
         "max_length": columns.classifier.max_length,
         "truncation": columns.classifier.truncation,
+        "bf16": columns.classifier.bf16,
         "top_k": columns.top_k,
         "threshold": columns.threshold,
         "prefix": columns.prefix,

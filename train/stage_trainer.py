@@ -30,7 +30,7 @@ from transformers.trainer_pt_utils import get_length_grouped_indices
 from .arguments import StageArguments
 from .checkpoints import partial_folder, publish_checkpoint, remove_old_checkpoints, remove_skipped_checkpoints
 from .full_disk import explain_full_disk
-from .memory import keep_freed_memory
+from .machine import keep_freed_memory, native_bf16
 from .run_folder import LOGS, find_checkpoint, open_run, read_finished, tell_remedy
 from .stopping import EarlyStopping, Stopped, StopSignals, TimeLimit, handle_signals, stop_at_once, timed_schedule
 
@@ -347,11 +347,6 @@ class Throughput(ProgressCallback):
     def on_train_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         if self.training_bar is not None:  # else training ended before it began
             super().on_train_end(args, state, control, **kwargs)
-
-
-def native_bf16() -> bool:
-    """Whether the processor multiplies bf16 matrices itself; where it does not, bf16 is many times slower."""
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def announce(line: str) -> None:

@@ -155,3 +155,16 @@ def test_batch_size(classifier: Classifier) -> None:
     bad: Any = 0
     with pytest.raises(ValueError, match="expected a batch size of at least 1, found 0"):
         classifier.predict(["bon"], batch_size=bad)
+
+
+def test_bf16_rounds_and_decides_alike(classifier_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact, rounded = (load_classifier(classifier_folder, bf16=choice) for choice in ("off", "on"))
+    ids = exact.encode([row["text"] for row in make_reviews(40, seed=5)])
+    one, other = exact.logits(ids), rounded.logits(ids)
+    assert one.dtype == other.dtype == torch.float32
+    assert not torch.equal(one, other)
+    torch.testing.assert_close(other, one, atol=0.1, rtol=0.05)
+    assert (one.argmax(-1) == other.argmax(-1)).float().mean() > 0.9
+    for native in (True, False):
+        monkeypatch.setattr("greffe.inference.classifier.native_bf16", lambda native=native: native)
+        assert load_classifier(classifier_folder, bf16="auto").bf16 is native

@@ -220,6 +220,10 @@ def test_other_settings_start_anew_and_say_so(
     assert capsys.readouterr().err == "starting anew: threshold, top_k changed since the interrupted run\n"
     predict_file(classifier, source, tmp_path / "whole.csv", threshold=0.9, top_k=2)
     assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    output.unlink()
+    interrupt(classifier, source, output, after=2)
+    predict_file(load_classifier(classifier.folder, bf16="on"), source, output)
+    assert capsys.readouterr().err == "starting anew: bf16 changed since the interrupted run\n"
 
 
 def test_another_input_starts_anew(classifier: Classifier, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="", metavar="NAME", help="before the names of the columns that are added")
     parser.add_argument("--batch_size", type=int, default=32, metavar="N", help="texts in a batch; default: 32")
     parser.add_argument(
+        "--bf16",
+        choices=["auto", "on", "off"],
+        default="off",
+        help="matrix products in bf16: faster where the processor has it (auto), with rounded probabilities; "
+        "default: off",
+    )
+    parser.add_argument(
         "--errors",
         choices=["strict", "replace"],
         default="strict",
@@ -58,7 +65,8 @@ def run(options: argparse.Namespace) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # of the library's loading; predictions have their own
-    columns = PredictionColumns(load_classifier(options.model), options.top_k, options.threshold, options.prefix)
+    classifier = load_classifier(options.model, options.bf16)
+    columns = PredictionColumns(classifier, options.top_k, options.threshold, options.prefix)
     if options.output is not None:
         rows = predict_to_file(source, columns, options.output, options.batch_size, _announce)
         print(f"{rows:,} texts predicted; written to {options.output}")

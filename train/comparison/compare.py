@@ -27,9 +27,10 @@ from transformers.utils import logging
 from ..arguments import ClassifierOptions, CompareArguments, FinetuneArguments
 from ..finetune import LabelledParts, check_arguments, fit, make_rows, predict_logits, read_parts
 from ..labels import count_labels
+from ..machine import native_bf16
 from ..metrics import make_compute_metrics
 from ..run_folder import RECORD, describe_base, describe_machine, describe_versions, hold_folder
-from ..stage_trainer import announce, native_bf16, stop_with_a_line
+from ..stage_trainer import announce, stop_with_a_line
 from .baselines import fit_tfidf, predict_majority
 from .budgets import parse_budgets, sample_rows
 from .inputs import fingerprint_files

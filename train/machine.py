@@ -1,11 +1,18 @@
-"""Memory that one step frees and the next one needs: kept in the process, where the C library would return it."""
+"""What depends on the machine: products in bf16, and memory that one step frees and the next one needs."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 
+import torch
+
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of options in malloc.h
+
+
+def native_bf16() -> bool:
+    """Whether the processor multiplies bf16 matrices itself; where it does not, bf16 is many times slower."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def keep_freed_memory() -> None:
@@ -22,4 +29,4 @@ def keep_freed_memory() -> None:
         mallopt(_TRIM_THRESHOLD, -1)
 
 
-__all__ = ["keep_freed_memory"]
+__all__ = ["keep_freed_memory", "native_bf16"]
