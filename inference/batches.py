@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def batches_by_length(
-    ids: Sequence[Sequence[int]], batch_size: int, pad_token_id: int, device: torch.device
+    ids: Sequence[Sequence[int]], batch_size: int, pad_token_id: int, device: torch.device, multiple_of: int = 1
 ) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
     """Which texts a batch holds, and their ids and mask, (B, T), padded on the right. The shortest come first."""
     if batch_size < 1:
@@ -21,6 +21,8 @@ def batches_by_length(
         tensors = [torch.tensor(ids[row], dtype=torch.long) for row in rows]
         padded = pad(tensors, batch_first=True, padding_value=pad_token_id)
         mask = pad([torch.ones_like(row) for row in tensors], batch_first=True)
+        more = (0, -padded.shape[1] % multiple_of)
+        padded, mask = nn.functional.pad(padded, more, value=pad_token_id), nn.functional.pad(mask, more)
         yield rows, {"input_ids": padded.to(device), "attention_mask": mask.to(device)}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from greffe.tokenization.fast_tokenizer import check_unicode
 from greffe.train.labels import LabelSet
-from greffe.train.machine import native_bf16
+from greffe.train.machine import BF16_LENGTHS, native_bf16
 from greffe.train.truncation import Truncation, truncate_all
 from torch import Tensor
 
@@ -97,8 +97,9 @@ class Classifier:
         """
         result = torch.empty(len(ids), len(self.labels.names))
         done = 0
-        for rows, batch in batches_by_length(ids, batch_size, self.tokenizer.pad_token_id, self.model.device):
-            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+        pad, device = self.tokenizer.pad_token_id, self.model.device
+        for rows, batch in batches_by_length(ids, batch_size, pad, device, BF16_LENGTHS if self.bf16 else 1):
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.bf16):
                 result[rows] = self.model(**batch).logits.float().cpu()
             done += len(rows)
             if progress is not None:

@@ -33,14 +33,19 @@ def sinusoidal_embedding(position_ids: Tensor, hidden_size: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
-def rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the pairs (i, i + hd/2) of each head by their position's angle.
+def rotary_waves(position_ids: Tensor, head_dim: int) -> tuple[Tensor, Tensor]:
+    """What `rotate` turns by: cosine and sine of each angle, (B, T) -> (B, 1, T, hd/2), the same for all heads."""
+    angles = position_angles(position_ids, head_dim).unsqueeze(1)
+    return angles.cos(), angles.sin()
 
-    States are (..., B, nh, T, hd), cos and sin (B, T, hd/2).
-    """
-    cos, sin = (wave.unsqueeze(1).to(states.dtype) for wave in (cos, sin))  # (B, 1, T, hd/2): the same for all heads
+
+def rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (i, i + hd/2) of each head by their position's angle, (..., B, nh, T, hd)."""
+    cos, sin = cos.to(states.dtype), sin.to(states.dtype)
     first, second = states.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    return torch.cat(
+        (torch.addcmul(first * cos, second, sin, value=-1), torch.addcmul(second * cos, first, sin)), dim=-1
+    )
 
 
 def eager_attention_forward(
@@ -102,6 +107,7 @@ __all__ = [
     "is_faster_as_products",
     "position_angles",
     "product_attention_forward",
+    "rotary_waves",
     "rotate",
     "sinusoidal_embedding",
 ]

@@ -98,13 +98,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:
-        grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
+        gradients = ctx.saved_tensors
+        if grad_loss.device.type != "cpu" or torch.compiler.is_compiling() or grad_loss != 1:
+            # In place: these are of no use to anyone else, and autograd refuses a second backward by itself.
+            gradients = [None if gradient is None else gradient.mul_(grad_loss) for gradient in gradients]
+        grad_hidden, grad_weight, grad_bias = gradients
         weight_dtype, bias_dtype = ctx.dtypes
-        # In place: these are of no use to anyone else, and autograd refuses a second backward by itself.
         return (
-            None if grad_hidden is None else grad_hidden.mul_(grad_loss),
-            None if grad_weight is None else grad_weight.mul_(grad_loss).to(weight_dtype),
-            None if grad_bias is None else grad_bias.mul_(grad_loss).to(bias_dtype),
+            grad_hidden,
+            None if grad_weight is None else grad_weight.to(weight_dtype),
+            None if grad_bias is None else grad_bias.to(bias_dtype),
             None,
             None,
         )

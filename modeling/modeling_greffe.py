@@ -41,8 +41,8 @@ from transformers.utils.output_capturing import capture_outputs
 from .attention import (
     eager_attention_forward,
     is_faster_as_products,
-    position_angles,
     product_attention_forward,
+    rotary_waves,
     rotate,
     sinusoidal_embedding,
 )
@@ -231,8 +231,7 @@ class GreffeModel(GreffePreTrainedModel):
             positions = sinusoidal_embedding(position_ids, self.config.hidden_size)
             hidden_states = hidden_states + positions.to(hidden_states.dtype)
         else:
-            angles = position_angles(position_ids, self.config.head_dim)  # (B, T, hd/2)
-            rotary = angles.cos(), angles.sin()
+            rotary = rotary_waves(position_ids, self.config.head_dim)
         hidden_states = self.dropout(hidden_states)  # (B, T, d)
         for layer in self.layers:
             hidden_states = layer(

@@ -34,6 +34,7 @@ from .finetune_trainer import FinetuneTrainer
 from .frozen_trunk import POOLED, HeadAlone, read_texts, says_the_same
 from .labelled_data import LabelledTexts, read_labelled
 from .labels import LabelSet, collect_labels, encode_labels
+from .machine import BF16_LENGTHS
 from .metrics import make_compute_metrics
 from .overlap import remove_overlap
 from .run_folder import describe_base, describe_machine, keep_inputs, write_model
@@ -229,14 +230,15 @@ def make_trainer(
 ) -> FinetuneTrainer:
     """The trainer of the whole classifier, or of its head alone where the trunk has nothing new to say."""
     metric, more_is_better = BEST[labels.task]
-    collate: Any = ClassificationCollator(tokenizer)
+    common = common_training_arguments(arguments, folder)
+    collate: Any = ClassificationCollator(tokenizer, pad_to_multiple_of=BF16_LENGTHS if common["bf16"] else None)
     learner: Any = model
     if says_the_same(model) and not arguments.lm_loss_weight:
         for part in rows.values():
             read_texts(model, part, collate, arguments.per_device_eval_batch_size, show_progress and is_first_process())
         learner, collate = HeadAlone(model), collate_pooled
     options = TrainingArguments(
-        **common_training_arguments(arguments, folder),
+        **common,
         num_train_epochs=10_000 if arguments.max_minutes is not None else arguments.num_train_epochs,
         label_smoothing_factor=arguments.label_smoothing_factor,
         eval_strategy="epoch",
@@ -261,7 +263,7 @@ def make_trainer(
 
 
 class ClassificationCollator(DataCollatorWithPadding):
-    """Pads to the longest text of the batch. Lengths were for the sampler."""
+    """Pads to the longest text of the batch, or a little more. Lengths were for the sampler."""
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return super().__call__([{name: row[name] for name in ("input_ids", "labels")} for row in rows])

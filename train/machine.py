@@ -7,6 +7,9 @@ import sys
 
 import torch
 
+# Lengths of batches of uneven texts come in multiples of this in bf16. For each shape of a product torch keeps a
+# program of its own: in fine-tuning, with every length up to 256, they took 800 MB.
+BF16_LENGTHS = 16
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of options in malloc.h
 
 
@@ -29,4 +32,4 @@ def keep_freed_memory() -> None:
         mallopt(_TRIM_THRESHOLD, -1)
 
 
-__all__ = ["keep_freed_memory", "native_bf16"]
+__all__ = ["BF16_LENGTHS", "keep_freed_memory", "native_bf16"]

@@ -18,6 +18,8 @@ import torch
 from greffe.modeling.loss import linear_cross_entropy
 from torch import Tensor, nn
 
+from .machine import BF16_LENGTHS
+
 IGNORED = -100
 # Of the tokens to predict, BERT's shares: hidden by <mask>, replaced by a random token, left as they are.
 _HIDDEN, _RANDOM = 0.8, 0.1
@@ -129,9 +131,14 @@ def sum_nats(
     return nats, tokens
 
 
-def _pad(rows: Sequence[np.ndarray], value: int, device: torch.device | str = "cpu") -> Tensor:
-    tensors = [torch.from_numpy(row.astype(np.int64)) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value).to(device)
+def _pad(rows: Sequence[np.ndarray], value: int, device: torch.device | str | None = None) -> Tensor:
+    """Rows as one tensor; for the evaluation, on its device, of few lengths."""
+    padded = nn.utils.rnn.pad_sequence(
+        [torch.from_numpy(row.astype(np.int64)) for row in rows], batch_first=True, padding_value=value
+    )
+    if device is None:
+        return padded
+    return nn.functional.pad(padded, (0, -padded.shape[1] % BF16_LENGTHS), value=value).to(device)
 
 
 def language_metrics(nats: float, tokens: int, text_bytes: int) -> dict[str, float]:

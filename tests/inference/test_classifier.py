@@ -168,3 +168,17 @@ def test_bf16_rounds_and_decides_alike(classifier_folder: Path, monkeypatch: pyt
     for native in (True, False):
         monkeypatch.setattr("greffe.inference.classifier.native_bf16", lambda native=native: native)
         assert load_classifier(classifier_folder, bf16="auto").bf16 is native
+
+
+def test_batches_in_bf16_have_few_lengths(classifier_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every shape torch would keep a program of its own."""
+    lengths = {}
+    for choice in ("on", "off"):
+        classifier = load_classifier(classifier_folder, bf16=choice)
+        classifier.model.register_forward_pre_hook(
+            lambda _, __, batch, seen=lengths.setdefault(choice, set()): seen.add(batch["input_ids"].shape[1]),
+            with_kwargs=True,
+        )
+        classifier.predict(["oui " * number for number in range(1, 30)], batch_size=1)
+    assert {length % 16 for length in lengths["on"]} == {0}
+    assert len(lengths["on"]) < len(lengths["off"])

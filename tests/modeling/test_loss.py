@@ -94,10 +94,20 @@ def test_batch_without_targets_adds_nothing() -> None:
 
 def test_second_backward_is_refused_not_wrong() -> None:
     hidden, weight, bias, targets = leaves()
-    value = linear_cross_entropy(hidden, weight, bias, targets)
+    value = linear_cross_entropy(hidden, weight, bias, targets) * 2
     value.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="inplace operation"):
         value.backward()
+
+
+def test_second_backward_of_the_loss_itself_adds_the_same() -> None:
+    hidden, weight, bias, targets = leaves()
+    value = linear_cross_entropy(hidden, weight, bias, targets)
+    value.backward(retain_graph=True)
+    once = [tensor.grad.clone() for tensor in (hidden, weight, bias)]
+    value.backward()
+    for tensor, gradient in zip((hidden, weight, bias), once, strict=True):
+        torch.testing.assert_close(tensor.grad, 2 * gradient)
 
 
 def test_bf16_autocast_does_not_round_the_loss() -> None:
