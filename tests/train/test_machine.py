@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Touches 64 MB twenty times, freed each time, and says how many pages the system had to provide.
+# Touches 64 MB sixty times, freed each time, and says how many pages the system had to provide.
 SCRIPT = """
 import resource, sys
 import torch
@@ -14,7 +14,7 @@ from greffe.train.machine import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(20):
+for _ in range(60):
     torch.zeros(1 << 24).add_(1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
@@ -29,4 +29,5 @@ def test_freed_memory_is_used_again() -> None:
         how: int(subprocess.run([sys.executable, "-c", SCRIPT, how], capture_output=True, text=True, check=True).stdout)
         for how in ("keep", "return")
     }
-    assert faults["keep"] * 5 < faults["return"]
+    # Without it each of the sixty has new pages; with it the heap grows by a few at first.
+    assert faults["keep"] * 3 < faults["return"]
