@@ -21,6 +21,7 @@ from greffe.tokenization.corpus import is_hub_name
 from transformers import TrainingArguments, set_seed
 
 from .arguments import PretrainArguments
+from .muon import make_muon
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
 from .packing import DocumentRows, PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
 from .run_folder import RECORD, SETTINGS, TOKENIZER, describe_base, describe_machine, keep_inputs, write_model
@@ -203,6 +204,13 @@ class PretrainTrainer(StageTrainer):
         if num_items_in_batch is not None and self.args.average_tokens_across_devices:
             loss = loss * self.accelerator.num_processes  # gradients are averaged over the processes
         return loss
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        if self.arguments.optimizer == "adamw" or self.optimizer is not None:
+            return super().create_optimizer(model)
+        decayed = set(self.get_decay_parameter_names(self.model))
+        self.optimizer = make_muon(self.model, decayed, self.args.learning_rate, self.args.weight_decay)
+        return self.optimizer
 
     def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **__: Any) -> dict[str, float]:
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in self.measure().items()}

@@ -197,10 +197,13 @@ def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> N
 # Surviving -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("objective", "bf16"), [("causal", "on"), ("hybrid", "off")])
-def test_killed_twenty_times_gives_the_same_weights(objective: str, bf16: str, corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("objective", "bf16", "optimizer"), [("causal", "on", "adamw"), ("hybrid", "off", "muon")])
+def test_killed_twenty_times_gives_the_same_weights(
+    objective: str, bf16: str, optimizer: str, corpus: Path, tmp_path: Path
+) -> None:
     """kill -9 during set-up, steps, evaluations and saves; dropout on, with accumulation."""
-    changes = {"objective": objective, "bf16": bf16, "max_steps": 300, "save_steps": 2, "eval_steps": 25}
+    changes = {"max_steps": 300, "save_steps": 2, "eval_steps": 25}
+    changes |= {"objective": objective, "bf16": bf16, "optimizer": optimizer}
     pretrain(options(corpus, tmp_path / "whole", **changes))
     seen = kill_again_and_again("pretrain", options(corpus, tmp_path / "killed", **changes), tmp_path)
     assert len(set(seen)) > 3, "the kills all fell before the first checkpoint"
