@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from greffe.train.truncation import truncate_ids
@@ -93,20 +93,38 @@ def integrate_gradients(
     model = classifier.model
     first = _start(classifier, ids)
     spaces = [*ids[:first], *[_neutral_id(classifier)] * (len(ids) - first)]
-    with torch.no_grad():
-        both = model.get_input_embeddings()(torch.tensor([list(ids), spaces], device=model.device))
-    embedded, baseline = both.split(1)  # (1, T, d) each
+    both = _inputs(model, torch.tensor([list(ids), spaces], device=model.device))
+    text, baseline = both.split(1)  # (1, T, D) each
     # Midpoints of equal steps: as good as a finer grid of their ends.
     shares = (torch.arange(steps, device=model.device) + 0.5) / steps
-    gradient = torch.zeros_like(embedded)
+    gradient = torch.zeros_like(text)
     for share in shares.split(_GRADIENTS):
-        points = (baseline + share[:, None, None] * (embedded - baseline)).requires_grad_()  # (S, T, d)
-        values = log_odds(classifier, model(inputs_embeds=points).logits, target)
+        points = (baseline + share[:, None, None] * (text - baseline)).requires_grad_()  # (S, T, D)
+        values = log_odds(classifier, _logits(model, points), target)
         gradient += torch.autograd.grad(values.sum(), points)[0].sum(0, keepdim=True)
-    scores = (gradient / steps * (embedded - baseline)).sum(-1)[0]  # (T)
+    scores = (gradient / steps * (text - baseline)).sum(-1)[0]  # (T)
+    # The beginning token is at both ends, but the n-grams it is in are not: what they change, the others changed.
+    scores[first:] += scores[:first].sum() / max(len(ids) - first, 1)
+    scores[:first] = 0
     with torch.no_grad():
-        ends = log_odds(classifier, model(inputs_embeds=both).logits, target)
+        ends = log_odds(classifier, _logits(model, both), target)
     return scores.tolist(), float(ends[0] - ends[1])
+
+
+@torch.no_grad()
+def _inputs(model: Any, input_ids: Tensor) -> Tensor:
+    """What a text is on the way, (B, T) -> (B, T, D): its embeddings, of which the trunk makes logits, and beside them,
+    where there is a path of n-grams, what each token has in the logits of the path, which has no embeddings."""
+    embeds = model.get_input_embeddings()(input_ids)
+    return embeds if model.ngrams is None else torch.cat([embeds, model.ngrams.contributions(input_ids)], -1)
+
+
+def _logits(model: Any, inputs: Tensor) -> Tensor:
+    """The classifier's logits of `_inputs`, (B, C)."""
+    width = model.config.hidden_size
+    states = model.base_model(inputs_embeds=inputs[..., :width], use_cache=False).last_hidden_state
+    logits = model.score(model.pool(states, None))
+    return logits if model.ngrams is None else logits + inputs[..., width:].sum(1)
 
 
 def _leave_one_out(classifier: Classifier, ids: list[int], target: int) -> list[float]:

@@ -49,8 +49,9 @@ def load_head(model: str | os.PathLike[str], head: str, wanted: str) -> tuple[Pa
     model_class: type[GreffePreTrainedModel] = getattr(modeling_greffe, head)
     loaded = load_model(model_class, str(folder), use_safetensors=True, dtype=torch.float32)
     stored = set[str]().union(*(safe_open(path, "pt").keys() for path in folder.glob("*.safetensors")))
-    missing = [name for name, _ in loaded.named_parameters() if name not in stored]
-    if missing:  # the library has drawn them at random
+    named = [*loaded.named_parameters(), *loaded.named_buffers()]
+    missing = [name for name, _ in named if name not in stored]
+    if missing:  # the library has made them anew
         raise ValueError(f"expected the weights of {head} in {folder}, found none for {missing}; save the model again")
     tokenizer = load_tokenizer(folder)
     check_compatible(loaded, tokenizer)

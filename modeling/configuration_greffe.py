@@ -91,6 +91,10 @@ class GreffeConfig(PreTrainedConfig):
     classifier_dropout: float | int = 0.0
     # What the sequence classifier reads: the vector of the last real token, or the mean over the real tokens.
     classifier_pooling: Literal["last", "mean"] = "last"
+    # A linear classifier of the text's tokens and runs of up to so many, beside the trunk (`ngrams.py`); 0: none.
+    ngram_order: int = 0
+    # How many weights that one has for each label: n-grams are told apart by a hash.
+    ngram_buckets: int = 2**18
     # Embeddings and heads are drawn from uniform(-initializer_range, initializer_range).
     initializer_range: float = 0.1
     use_cache: bool = True
@@ -169,6 +173,11 @@ class GreffeConfig(PreTrainedConfig):
         for name in ("hidden_dropout", "attention_dropout", "classifier_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"expected {name} in [0, 1), found {getattr(self, name)}")
+        if self.ngram_order < 0 or self.ngram_buckets < 1:
+            raise ValueError(
+                f"expected ngram_order of at least 0 and ngram_buckets of at least 1, found {self.ngram_order} and "
+                f"{self.ngram_buckets}"
+            )
         self._validate_activation()
 
     def validate_token_ids(self) -> None:

@@ -50,6 +50,7 @@ from .cache import leave_room
 from .configuration_greffe import GreffeConfig
 from .load_report import MismatchError, describe_loading
 from .loss import classification_loss
+from .ngrams import NgramPath
 from .vocabulary_head import loss_and_logits
 
 # The library's own logger of load reports: what silences or records its reports does so with ours.
@@ -170,6 +171,9 @@ class GreffePreTrainedModel(PreTrainedModel):
             init.uniform_(module.weight, -weight_bound, weight_bound)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 init.uniform_(module.bias, -bias_bound, bias_bound)
+        elif isinstance(module, NgramPath):  # says nothing until it is fitted
+            init.zeros_(module.weight)
+            init.zeros_(module.rarity)
 
     @staticmethod
     def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
@@ -363,13 +367,17 @@ class GreffeForMaskedLM(GreffePreTrainedModel):
 
 
 class GreffeForSequenceClassification(GreffePreTrainedModel):
-    """The trunk and a linear layer on one vector per text: its last real token's, or the mean over its tokens."""
+    """The trunk and a linear layer on one vector per text: its last real token's, or the mean over its tokens.
+
+    With `ngram_order`, a linear classifier of the text's n-grams adds what it has to say.
+    """
 
     def __init__(self, config: GreffeConfig):
         super().__init__(config)
         self.model = GreffeModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.score = nn.Linear(config.hidden_size, cast(int, config.num_labels))
+        self.ngrams = NgramPath(config) if config.ngram_order else None
         self.post_init()
 
     @can_return_tuple
@@ -396,6 +404,10 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
         )
         pooled = self.pool(outputs.last_hidden_state, attention_mask)  # (B, d)
         logits = self.score(self.dropout(pooled))  # (B, C)
+        if self.ngrams is not None:
+            if input_ids is None:
+                raise ValueError(f"expected input_ids with ngram_order={self.ngrams.order}, found inputs_embeds alone")
+            logits = logits + self.ngrams(input_ids, attention_mask)
         loss: Any = None
         if labels is not None:
             problem_type = self.config.problem_type or self._infer_problem_type(labels)

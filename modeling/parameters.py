@@ -26,6 +26,7 @@ _PARTS = {
     "norm": "final norm",
     "lm_head": "head",
     "score": "head",
+    "ngrams": "n-grams",
 }
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from comparison_results import ACCURACY, make_results
 from greffe.modeling import PRESETS, GreffeConfig, GreffeForCausalLM, GreffeForSequenceClassification
 from greffe.train.demo import PACKAGE
 from invented_text import make_documents
@@ -31,10 +32,11 @@ from transformers import GPT2LMHeadModel
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 
-from benchmarks import ceiling, gpt2, nanogpt, ours, pretrain, reference
+from benchmarks import ceiling, gpt2, minutes, nanogpt, ours, pretrain, reference
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.command_line import finish, parse_options
 from benchmarks.gate import Gate
+from benchmarks.minutes import draw_minutes, read_comparisons
 from benchmarks.report import Case
 from benchmarks.rounds import Measured, take_turns
 from benchmarks.sizes import SIZES
@@ -373,3 +375,37 @@ def test_ceiling_of_texts_has_the_products_of_a_classifier(tmp_path: Path, train
         if training:
             loss.backward()
     assert count_linear(step_of_greffe) == pytest.approx(count_linear(products), rel=0.02)
+
+
+# Accuracy by minutes -------------------------------------------------------------------------------------------------
+
+
+def write_comparison(folder: Path, length: int, accuracy: float, test: str = "one") -> str:
+    level = dict.fromkeys(ACCURACY["pretrained"], accuracy)
+    results = make_results(methods=("tfidf", "pretrained"), accuracy={**ACCURACY, "pretrained": level})
+    results["model"]["pretraining"] = {"seconds": 60.0 * length}
+    results["data"]["test"]["sha256"] = test
+    folder.mkdir()
+    (folder / "results.json").write_text(json.dumps(results))
+    return str(folder)
+
+
+def test_accuracy_by_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = write_comparison(tmp_path / "long", 60, 0.9)
+    short = write_comparison(tmp_path / "short", 20, 0.8)
+    panels = draw_minutes(read_comparisons([long, short])).axes
+    assert [axes.get_title() for axes in panels] == ["100 labels", "400 labels", "all 1,555 labels"]
+    for axes in panels:
+        line = axes.lines[0]
+        assert list(line.get_xdata()) == [20, 60]
+        assert np.allclose(line.get_ydata(), [0.8, 0.9], atol=0.02)
+    assert minutes.main([long, short, "--output", str(tmp_path / "figures" / "minutes")]) == 0
+    png, svg = map(Path, capsys.readouterr().out.split())
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "minutes of pre-training" in svg.read_text()
+
+
+def test_minutes_of_other_tests_are_not_drawn_together(tmp_path: Path) -> None:
+    folders = [write_comparison(tmp_path / name, 20, 0.8, test=name) for name in ("one", "other")]
+    with pytest.raises(ValueError, match="expected the test file of"):
+        read_comparisons(folders)

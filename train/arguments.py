@@ -112,6 +112,9 @@ class PretrainArguments(StageArguments):
         8, "Rows in a batch; in short runs more steps teach more than larger batches."
     )
     per_device_eval_batch_size: int = option(16, "Rows in a batch of the evaluation.")
+    optimizer: Literal["adamw", "muon"] = option(
+        "adamw", "muon: for the matrices of the layers, AdamW for the rest; it needs a processor with bf16, or a GPU."
+    )
     learning_rate: float = option(1e-3, "The highest learning rate.")
     warmup_steps: float = option(0.05, "Steps until then; below 1, the share of all steps.")
     weight_decay: float = option(0.1, "Of the matrices; biases and norms have none.")
@@ -137,9 +140,16 @@ class ClassifierOptions(OptimiserOptions):
     errors: Literal["strict", "replace"] = option("strict", "What to do with bytes that are not UTF-8.")
     validation_fraction: float = option(0.1, "The share of --train that is kept for validation, if there is no file.")
     max_length: int = option(256, "Longer texts are cut to so many tokens.")
-    truncation: Literal["head", "tail", "both"] = option("head", "What is kept of them.")
+    truncation: Literal["head", "tail", "both"] = option(
+        "both", "What is kept of them: of a review, verdicts stand at its ends."
+    )
     attention: Literal["model", "causal", "bidirectional"] = option("model", "What a token sees; model: as saved.")
     pooling: Literal["last", "mean"] = option("mean", "What the classifier reads: the last token, or the mean of all.")
+    ngram_order: int = option(
+        0,
+        "Add a linear classifier of the tokens and of runs of up to so many tokens, which is fitted to the labels by "
+        "itself and weighed against the trunk on validation; 0: none.",
+    )
     hidden_dropout: float | None = option(None, "In place of the model's.")
     attention_dropout: float | None = option(None, "In place of the model's.")
     classifier_dropout: float | None = option(None, "In place of the model's.")

@@ -36,6 +36,7 @@ from .labelled_data import LabelledTexts, read_labelled
 from .labels import LabelSet, collect_labels, encode_labels
 from .machine import BF16_LENGTHS
 from .metrics import make_compute_metrics
+from .ngram_fit import graft_ngrams
 from .overlap import remove_overlap
 from .run_folder import describe_base, describe_machine, keep_inputs, write_model
 from .splitting import split_validation
@@ -110,6 +111,14 @@ def fit(
     train(trainer, arguments.resume, remedy)
     trainer.load_best()
     model.config.use_cache = use_cache
+    if arguments.ngram_order:
+        logits = torch.as_tensor(predict_logits(trainer, rows["validation"]))
+        mixture = graft_ngrams(model, arguments.ngram_order, rows["train"], rows["validation"], logits)
+        if progress is None:
+            announce(
+                f"n-grams fitted with strength {mixture.strength:g}; on validation the logits of the trunk count "
+                f"{mixture.trunk:.2f} times, theirs {mixture.path:.2f} times"
+            )
     return trainer
 
 
@@ -120,6 +129,10 @@ def check_arguments(arguments: FinetuneArguments) -> None:
         raise ValueError(f"expected --layerwise_lr_decay in (0, 1], found {arguments.layerwise_lr_decay}")
     if arguments.lm_loss_weight < 0:
         raise ValueError(f"expected --lm_loss_weight of at least 0, found {arguments.lm_loss_weight}")
+    if arguments.ngram_order < 0:
+        raise ValueError(f"expected --ngram_order of at least 0, found {arguments.ngram_order}")
+    if arguments.freeze == "trunk" and arguments.ngram_order:
+        raise ValueError("expected one of --freeze trunk and --ngram_order, found both")
     if arguments.freeze == "trunk" and arguments.gradual_unfreezing:
         raise ValueError("expected one of --freeze trunk and --gradual_unfreezing, found both")
     choose_config(arguments)
@@ -183,6 +196,7 @@ def choose_config(arguments: FinetuneArguments) -> GreffeConfig:
     """The configuration of the model folder, with what the options say."""
     config = read_config(arguments.model)
     config.classifier_pooling = arguments.pooling
+    config.ngram_order = 0  # what a classifier had of them is of other labels; new ones are fitted after the training
     if arguments.attention != "model":
         config.is_causal = arguments.attention == "causal"
     for name in ("hidden_dropout", "attention_dropout", "classifier_dropout"):

@@ -11,8 +11,9 @@ from greffe.inference import Classifier, load_classifier
 from greffe.modeling import GreffeForCausalLM, GreffeForSequenceClassification
 from greffe.train.truncation import truncate_ids
 from invented_text import make_documents
+from safetensors.torch import load_file, save_file
 from tiny_models import tiny_config
-from trained_models import MAX_LENGTH, make_reviews, save_classifier
+from trained_models import MAX_LENGTH, make_reviews, save_classifier, save_classifier_with_path
 
 
 def logits_of(classifier: Classifier, ids: list[int]) -> torch.Tensor:
@@ -38,6 +39,24 @@ def test_knows_what_it_learned(classifier: Classifier) -> None:
         p.label == row["label"] for p, row in zip(classifier.predict([row["text"] for row in rows]), rows, strict=True)
     ]
     assert sum(right) >= 45
+
+
+def test_a_path_of_ngrams_is_a_part_of_the_model(tmp_path: Path) -> None:
+    classifier = load_classifier(save_classifier_with_path(tmp_path / "model"))
+    assert classifier.model.ngrams is not None
+    texts = [*(row["text"] for row in make_reviews(20, seed=2)), "", "oui"]
+    logits = classifier.logits(classifier.encode(texts), batch_size=8)  # padded
+    for row, text, prediction in zip(logits, texts, classifier.predict(texts, batch_size=8), strict=True):
+        ids = classifier.encode([text])[0]
+        alone = logits_of(classifier, ids)
+        torch.testing.assert_close(row, alone, atol=1e-5, rtol=1e-5)
+        assert list(prediction.probabilities.values()) == pytest.approx(alone.softmax(-1).tolist(), abs=1e-5)
+        with torch.no_grad():
+            path = classifier.model.ngrams(torch.tensor([ids]))[0]
+        assert path.abs().max() > 0.01
+        classifier.model.ngrams, kept = None, classifier.model.ngrams
+        torch.testing.assert_close(alone - logits_of(classifier, ids), path, atol=1e-5, rtol=1e-5)
+        classifier.model.ngrams = kept
 
 
 def test_long_texts_are_cut_as_the_record_says(classifier: Classifier) -> None:
@@ -107,8 +126,6 @@ def break_folder(folder: Path, how: str) -> None:
     if how == "no head":
         weights = GreffeForSequenceClassification.from_pretrained(folder).state_dict()
         del weights["score.weight"]
-        from safetensors.torch import save_file
-
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
     elif how == "pickle":
         (folder / "model.safetensors").unlink()
@@ -144,6 +161,16 @@ def test_what_is_refused(classifier_folder: Path, tmp_path: Path, how: str, mess
     break_folder(folder, how)
     with pytest.raises((ValueError, OSError), match=message):
         load_classifier(folder).predict(["Un livre."])
+
+
+def test_a_path_that_does_not_know_what_is_rare_is_refused(tmp_path: Path) -> None:
+    """It would say nothing, and nobody would know."""
+    folder = save_classifier_with_path(tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    del weights["ngrams.rarity"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match=r"found none for \['ngrams.rarity'\]"):
+        load_classifier(folder)
 
 
 def test_lone_surrogates_are_refused(classifier: Classifier) -> None:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from greffe.inference.explanation import Explanation, Method, Part, integrate_gr
 from greffe.inference.explanation_report import explanation_fragment, explanation_page, format_explanation
 from greffe.train.cli import main
 from invented_text import make_documents
-from trained_models import make_reviews, save_classifier
+from trained_models import make_reviews, save_classifier, save_classifier_with_path
 
 METHODS: list[Method] = ["integrated_gradients", "leave_one_out"]
 
@@ -34,6 +35,41 @@ def test_integrated_gradients_are_complete(tmp_path: Path, pooling: str) -> None
         assert scores[0] == 0  # <s>
 
 
+THREE = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
+
+
+@pytest.mark.parametrize("labels", [{}, THREE], ids=["two labels", "three labels"])
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_a_path_of_ngrams_is_explained_too(tmp_path: Path, pooling: str, labels: dict[str, Any]) -> None:
+    """All of it, as the difference is that of the model that predicts."""
+    options = {**labels, "classifier_pooling": pooling}
+    classifier = load_classifier(save_classifier_with_path(tmp_path / "model", **options))
+    space = classifier.tokenizer(" ", add_special_tokens=False)["input_ids"][0]
+    for ids in classifier.encode(reviews(4)):
+        target = len(classifier.labels.names) - 1
+        scores, difference = integrate_gradients(classifier, ids, target, steps=64)
+        text, spaces = log_odds(classifier, classifier.logits([ids, [ids[0], *[space] * (len(ids) - 1)]]), target)
+        assert difference == pytest.approx((text - spaces).item(), abs=1e-4)
+        assert sum(scores) == pytest.approx(difference, abs=0.005 * max(1, abs(difference)))
+        assert scores[0] == 0  # <s>, in whose n-grams the path has its part
+
+
+def test_what_the_path_says_of_a_word_is_the_words(tmp_path: Path) -> None:
+    """With a trunk that says nothing and two labels, the path's contributions are the scores."""
+    classifier = load_classifier(save_classifier_with_path(tmp_path / "model"))
+    model = classifier.model
+    with torch.no_grad():
+        model.score.weight.zero_()
+    ids = classifier.encode(reviews(1))[0]
+    space = classifier.tokenizer(" ", add_special_tokens=False)["input_ids"][0]
+    with torch.no_grad():
+        text, spaces = model.ngrams.contributions(torch.tensor([ids, [ids[0], *[space] * (len(ids) - 1)]]))
+    change = (text - spaces) @ torch.tensor([-1.0, 1.0])  # the log-odds of the second label
+    expected = change[1:] + change[0] / (len(ids) - 1)
+    assert expected.std() > 0.01
+    assert integrate_gradients(classifier, ids, target=1, steps=3)[0][1:] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
 def test_more_steps_come_closer(classifier: Classifier) -> None:
     def gap(steps: int) -> float:
         found = [integrate_gradients(classifier, ids, 0, steps) for ids in classifier.encode(reviews(5))]
@@ -42,7 +78,10 @@ def test_more_steps_come_closer(classifier: Classifier) -> None:
     assert gap(32) < gap(2) / 3
 
 
-def test_leave_one_out_is_the_fall_without_the_token(classifier: Classifier) -> None:
+@pytest.mark.parametrize("path", [False, True], ids=["trunk alone", "path of n-grams"])
+def test_leave_one_out_is_the_fall_without_the_token(path: bool, classifier: Classifier, tmp_path: Path) -> None:
+    if path:
+        classifier = load_classifier(save_classifier_with_path(tmp_path / "model"))
     ids = classifier.encode(reviews(1))[0]
     scores = score_tokens(classifier, ids, 1, "leave_one_out")
     whole = log_odds(classifier, classifier.logits([ids]), 1)
@@ -129,9 +168,11 @@ def test_what_was_cut_off_is_not_scored(classifier: Classifier) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "   "])
-def test_short_texts(classifier: Classifier, text: str) -> None:
-    for method in METHODS:
-        assert "".join(part.text for part in explain(classifier, text, method=method).parts) == text
+def test_short_texts(classifier: Classifier, text: str, tmp_path: Path) -> None:
+    with_path = load_classifier(save_classifier_with_path(tmp_path / "model", ngram_order=3))
+    for explained in (classifier, with_path):
+        for method in METHODS:
+            assert "".join(part.text for part in explain(explained, text, method=method).parts) == text
 
 
 def test_labels_can_be_chosen(classifier: Classifier) -> None:

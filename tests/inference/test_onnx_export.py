@@ -17,7 +17,7 @@ from greffe.train.cli import main
 from greffe.train.truncation import truncate_ids
 from invented_text import make_documents
 from labelled_texts import make_labelled
-from trained_models import make_reviews, save_classifier
+from trained_models import make_reviews, save_classifier, save_classifier_with_path
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
 IMPORTS = (ast.Import, ast.ImportFrom)
@@ -163,6 +163,27 @@ def test_every_kind_of_model(tmp_path: Path, kind: str) -> None:
     else:
         assert [tuple(row[:-1]) for row in found] == [prediction.labels for prediction in expected]
         assert len({prediction.labels for prediction in expected}) > 1
+
+
+def test_a_path_of_ngrams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of texts that are shorter than its n-grams, and of batches with padding on either side."""
+    classifier = load_classifier(save_classifier_with_path(tmp_path / "model", ngram_order=3))
+    assert export_onnx(classifier, tmp_path / "onnx").variants[1].difference < 1e-4
+    torch.manual_seed(0)
+    for batch, length in [(1, 1), (3, 1), (3, 2), (2, 3), (1, 7), (5, 40), (2, 300)]:
+        ids = torch.randint(4, 300, (batch, length))
+        half, places = torch.randint(length, (batch, 1)), torch.arange(length)
+        for mask in (torch.ones_like(ids), (places <= half).long(), (places >= half).long()):
+            found = run_graph(tmp_path / "onnx", input_ids=ids.numpy(), attention_mask=mask.numpy())
+            with torch.no_grad():
+                expected = classifier.model(ids, attention_mask=mask).logits
+            np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
+    use_graph(tmp_path / "onnx", monkeypatch)
+    _, onnx32, onnx8 = export_onnx(classifier, tmp_path / "int8", texts=labelled(), quantize="int8").variants
+    assert onnx8.size < onnx32.size
+    assert 1e-4 < onnx8.difference < 0.1
+    assert onnx8.agreement is not None
+    assert onnx8.agreement > 0.9
 
 
 def test_language_model(language_model: LanguageModel, tmp_path: Path) -> None:

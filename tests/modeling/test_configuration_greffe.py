@@ -58,6 +58,8 @@ def test_feed_forward_is_as_wide_as_the_model_unless_told() -> None:
         ({"position_embedding_type": "learned"}, ["learned", "rotary"]),
         ({"classifier_pooling": "max"}, ["max", "mean"]),
         ({"hidden_size": "200"}, ["hidden_size", "200"]),
+        ({"ngram_order": -1}, ["ngram_order of at least 0", "found -1 and 262144"]),
+        ({"ngram_buckets": 0}, ["ngram_buckets of at least 1", "found 0 and 0"]),
     ],
 )
 def test_invalid_values_are_refused_and_quoted(options: dict, values: list[str]) -> None:
@@ -101,8 +103,8 @@ def test_round_trip_keeps_every_option(tmp_path: Path) -> None:
         vocab_size=90, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=20,
         hidden_act="silu", norm_first=True, layer_norm_eps=1e-6, position_embedding_type="rotary", is_causal=False,
         shifted_masks=True, tie_word_embeddings=True, hidden_dropout=0.1, attention_dropout=0.2, classifier_dropout=0.3,
-        classifier_pooling="mean", initializer_range=0.05, use_cache=False, bos_token_id=5, pad_token_id=6,
-        eos_token_id=7,
+        classifier_pooling="mean", ngram_order=2, ngram_buckets=64, initializer_range=0.05, use_cache=False,
+        bos_token_id=5, pad_token_id=6, eos_token_id=7,
     )  # fmt: skip
     own = {field.name for field in dataclasses.fields(GreffeConfig)}
     own -= {field.name for field in dataclasses.fields(PreTrainedConfig)} | {"auto_map"}

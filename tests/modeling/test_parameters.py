@@ -1,6 +1,7 @@
 import pytest
 from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForSequenceClassification, GreffeModel
-from greffe.modeling.parameters import count_parameters, format_parameters, load_structure
+from greffe.modeling.parameters import PartCount, count_parameters, format_parameters, load_structure
+from greffe.train.cli import main
 from tiny_models import tiny_config
 
 
@@ -45,6 +46,19 @@ def test_folder_needs_no_weights(tmp_path) -> None:
     assert isinstance(model, GreffeForSequenceClassification)
     assert model.score.out_features == 7
     assert model.device.type == "meta"
+
+
+def test_path_of_ngrams(tmp_path, capsys) -> None:
+    model = GreffeForSequenceClassification(tiny_config(ngram_order=2, ngram_buckets=64, num_labels=3))
+    model.base_model.requires_grad_(False)
+    counts = count_parameters(model)
+    assert counts[-1] == PartCount("n-grams", layers=0, total=192, matrices=192, trainable=192)
+    assert sum(count.total for count in counts) == model.num_parameters()
+    model.save_pretrained(tmp_path)
+    assert main(["params", "--model", str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["n-grams", "192", "192", "192", "0"] in rows
+    assert rows[-1][:2] == ["total", f"{model.num_parameters():,}"]
 
 
 def test_folders_that_hold_no_model(tmp_path) -> None:

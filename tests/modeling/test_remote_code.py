@@ -38,9 +38,21 @@ print(json.dumps(results))
 """
 
 
-@pytest.mark.parametrize("saved_with", [GreffeForCausalLM, GreffeForSequenceClassification])
-def test_every_head_loads_without_greffe(saved_with: type, kind: str, tmp_path: Path) -> None:
-    saved_with(tiny_config(kind)).save_pretrained(tmp_path / "saved")
+@pytest.mark.parametrize(
+    ("saved_with", "options"),
+    [
+        (GreffeForCausalLM, {}),
+        (GreffeForSequenceClassification, {}),
+        (GreffeForSequenceClassification, {"ngram_order": 2, "ngram_buckets": 64}),
+    ],
+)
+def test_every_head_loads_without_greffe(saved_with: type, options: dict, kind: str, tmp_path: Path) -> None:
+    model = saved_with(tiny_config(kind, **options))
+    if options:  # a path of n-grams that has something to say
+        torch.nn.init.normal_(model.ngrams.weight)
+        torch.nn.init.uniform_(model.ngrams.rarity, 1, 5)
+    model.save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved" / "ngrams.py").is_file()
     ids = random_ids(2, 6)
     arguments = repr((str(tmp_path / "saved"), str(tmp_path / "copies"), ids.tolist()))
     found = run_python(

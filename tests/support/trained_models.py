@@ -49,6 +49,18 @@ def save_classifier(folder: Path, steps: int = 80, **config: Any) -> Path:
     return folder
 
 
+def save_classifier_with_path(folder: Path, **config: Any) -> Path:
+    """The same with a path of n-grams, to all of which it gives a weight at random; nothing else was trained."""
+    save_classifier(folder, steps=0, **{"ngram_order": 2, "ngram_buckets": 2**12, **config})
+    model = GreffeForSequenceClassification.from_pretrained(folder)
+    assert model.ngrams is not None
+    torch.manual_seed(0)
+    torch.nn.init.normal_(model.ngrams.weight)
+    torch.nn.init.uniform_(model.ngrams.rarity, 1, 5)
+    model.save_pretrained(folder)
+    return folder
+
+
 def train(model: Any, tokenizer: Any, rows: list[dict[str, Any]], names: list[str], steps: int) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
     draw = random.Random(0)

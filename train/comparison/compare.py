@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from greffe.hub import resolve_model
+from greffe.modeling.loss import classification_loss
 from greffe.modeling.parameters import count_parameters, load_structure, read_config
 from greffe.tokenization import load_tokenizer
 from tqdm.auto import tqdm
@@ -234,6 +235,8 @@ def train_network(
         tried.append({"learning_rate": rate, "epochs": read_epochs(trainer)})
         chosen = max(tried[-1]["epochs"], key=lambda epoch: (epoch["accuracy"], -epoch["epoch"]))
         rank = chosen["accuracy"], -chosen["loss"]
+        if trainer.classifier.ngrams is not None:  # which came after the epochs
+            rank = judge(experiment, predict_logits(trainer, rows["validation"]))
         if best is None or rank > best[0]:
             best = rank, {**tried[-1], "best_epoch": chosen["epoch"]}, trainer
     if best is None:
@@ -244,6 +247,13 @@ def train_network(
     logits = torch.as_tensor(predict_logits(trainer, rows["test"]))
     probabilities = torch.softmax(logits.double(), dim=-1).numpy()
     return probabilities, accuracy, {**kept, "chosen": {"learning_rate": rate}, "rejected": rejected}
+
+
+def judge(experiment: Experiment, logits: np.ndarray) -> tuple[float, float]:
+    """Accuracy and mean log-likelihood on validation: of two, the higher is better."""
+    scores, targets = torch.as_tensor(logits), torch.tensor(experiment.targets["validation"])
+    loss = classification_loss(scores, targets, experiment.data.labels.problem_type)
+    return float((scores.argmax(1) == targets).float().mean()), -float(loss)
 
 
 def explain_divergence(run: Run, tried: list[dict[str, Any]]) -> str:
@@ -263,6 +273,8 @@ def train_once(experiment: Experiment, run: Run, rows: dict[str, Any], rate: flo
     changes["bf16"] = resolve_bf16(arguments)
     if run.method != "pretrained":  # what protects a trunk that has learned something is no help to the others
         changes |= {"lm_loss_weight": 0.0, "layerwise_lr_decay": 1.0, "gradual_unfreezing": False}
+    if run.method == "frozen":  # what a linear head reads from the trunk, and nothing else
+        changes["ngram_order"] = 0
     changes |= {"from_scratch": run.method == "scratch", "freeze": "trunk" if run.method == "frozen" else "none"}
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # what was loaded and what is new is the same in every run

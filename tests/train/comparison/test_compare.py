@@ -326,3 +326,13 @@ def test_the_command_ends_with_the_verdict(
     assert "TF-IDF" in printed
     written = json.loads((tmp_path / "out" / "results.json").read_text())
     assert written["settings"]["num_train_epochs"] == 1.0
+
+
+def test_n_grams_for_all_but_the_frozen_trunk(files: dict[str, str], tmp_path: Path) -> None:
+    """At this rate no network learns anything: what is known is known by the path."""
+    methods = ["scratch", "frozen", "pretrained"]
+    changes = {"labels": ["all"], "seeds": 1, "num_train_epochs": 1.0, "learning_rate": [1e-6]}
+    runs = compare(options(files, tmp_path / "comparison", methods=methods, ngram_order=2, **changes))["runs"]
+    for run in runs:
+        knows = run["method"] != "frozen"
+        assert (run["test"]["accuracy"] > 0.85, run["validation"]["accuracy"] > 0.85) == (knows, knows), run["method"]
