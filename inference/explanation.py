@@ -122,8 +122,8 @@ def _inputs(model: Any, input_ids: Tensor) -> Tensor:
 def _logits(model: Any, inputs: Tensor) -> Tensor:
     """The classifier's logits of `_inputs`, (B, C)."""
     width = model.config.hidden_size
-    states = model.base_model(inputs_embeds=inputs[..., :width], use_cache=False).last_hidden_state
-    logits = model.score(model.pool(states, None))
+    _, pooled = model.read(inputs_embeds=inputs[..., :width], use_cache=False)
+    logits = model.score(pooled)
     return logits if model.ngrams is None else logits + inputs[..., width:].sum(1)
 
 

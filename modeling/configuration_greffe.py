@@ -89,9 +89,10 @@ class GreffeConfig(PreTrainedConfig):
     attention_dropout: float | int = 0.0
     # Dropout of the pooled vector before the sequence classifier.
     classifier_dropout: float | int = 0.0
-    # What the sequence classifier reads: the vector of the last real token, or the mean over the real tokens.
-    classifier_pooling: Literal["last", "mean"] = "last"
-    # A linear classifier of the text's tokens and runs of up to so many, beside the trunk (`ngrams.py`); 0: none.
+    # What the sequence classifier reads: the vector of the last real token, the mean over the real tokens, or the means
+    # of what enters the first layer and of what leaves each one, side by side: layers know different things.
+    classifier_pooling: Literal["last", "mean", "layers"] = "last"
+    # A linear classifier of the text's words and runs of up to so many, beside the trunk (`ngrams.py`); 0: none.
     ngram_order: int = 0
     # How many weights that one has for each label: n-grams are told apart by a hash.
     ngram_buckets: int = 2**18

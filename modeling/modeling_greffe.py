@@ -174,6 +174,7 @@ class GreffePreTrainedModel(PreTrainedModel):
         elif isinstance(module, NgramPath):  # says nothing until it is fitted
             init.zeros_(module.weight)
             init.zeros_(module.rarity)
+            init.copy_(module.spelling, module.unspelt(self.config.vocab_size))
 
     @staticmethod
     def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
@@ -367,16 +368,17 @@ class GreffeForMaskedLM(GreffePreTrainedModel):
 
 
 class GreffeForSequenceClassification(GreffePreTrainedModel):
-    """The trunk and a linear layer on one vector per text: its last real token's, or the mean over its tokens.
+    """The trunk and a linear layer on one vector per text: its last real token's, or the means over its tokens.
 
-    With `ngram_order`, a linear classifier of the text's n-grams adds what it has to say.
+    With `ngram_order`, a linear classifier of the text's words adds what it has to say.
     """
 
     def __init__(self, config: GreffeConfig):
         super().__init__(config)
         self.model = GreffeModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.score = nn.Linear(config.hidden_size, cast(int, config.num_labels))
+        vectors = config.num_hidden_layers + 1 if config.classifier_pooling == "layers" else 1
+        self.score = nn.Linear(vectors * config.hidden_size, cast(int, config.num_labels))
         self.ngrams = NgramPath(config) if config.ngram_order else None
         self.post_init()
 
@@ -393,7 +395,7 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SequenceClassifierOutputWithPast:
-        outputs = self.model(
+        outputs, pooled = self.read(
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
@@ -402,7 +404,6 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
             use_cache=use_cache,
             **kwargs,
         )
-        pooled = self.pool(outputs.last_hidden_state, attention_mask)  # (B, d)
         logits = self.score(self.dropout(pooled))  # (B, C)
         if self.ngrams is not None:
             if input_ids is None:
@@ -421,6 +422,18 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
             attentions=outputs.attentions,
         )
 
+    def read(self, attention_mask: Tensor | None = None, **inputs: Any) -> tuple[BaseModelOutputWithPast, Tensor]:
+        """What the trunk says of the texts, and of that what the head reads, (B, d) or (B, (layers + 1) x d)."""
+        if self.config.classifier_pooling != "layers":
+            outputs = self.model(attention_mask=attention_mask, **inputs)
+            return outputs, self.pool(outputs.last_hidden_state, attention_mask)
+        asked = inputs.pop("output_hidden_states", self.config.output_hidden_states)
+        outputs = self.model(attention_mask=attention_mask, output_hidden_states=True, **inputs)
+        pooled = torch.cat([self.pool(states, attention_mask) for states in cast(tuple, outputs.hidden_states)], dim=-1)
+        if not asked:
+            outputs.hidden_states = None
+        return outputs, pooled
+
     def pool(self, hidden_states: Tensor, attention_mask: Tensor | None) -> Tensor:
         """One vector per text, (B, T, d) -> (B, d), from its real tokens alone."""
         batch, length, _ = hidden_states.shape
@@ -428,7 +441,7 @@ class GreffeForSequenceClassification(GreffePreTrainedModel):
             real = hidden_states.new_ones(batch, length)
         else:
             real = attention_mask[:, -length:].to(hidden_states)
-        if self.config.classifier_pooling == "mean":
+        if self.config.classifier_pooling != "last":
             return (hidden_states * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
         # The rightmost real token; argmax takes the first of equal values.
         last = (real.cumsum(1) * real).argmax(1)

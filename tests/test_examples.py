@@ -77,4 +77,4 @@ def test_both_stages_from_their_yaml_files(files: Path, tmp_path: Path) -> None:
         files / "labelled.jsonl",
     ]
     assert main([*map(str, finetune), "--output", str(classifier), "--num_train_epochs=1"]) == 0
-    assert json.loads((classifier / "greffe.json").read_text())["arguments"]["ngram_order"] == 3
+    assert json.loads((classifier / "greffe.json").read_text())["arguments"]["ngram_order"] == 2

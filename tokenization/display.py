@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import cache
 from typing import Any
 
 from transformers import PreTrainedTokenizerFast
@@ -43,12 +44,17 @@ def _count(number: int, name: str) -> str:
     return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
-def _readable(tokenizer: PreTrainedTokenizerFast, token: str) -> str:
+def piece_bytes(tokenizer: PreTrainedTokenizerFast, token: str) -> bytes:
+    """What a token stands for in a text, in UTF-8; it may be a part of a character."""
     decoder: Any = tokenizer.backend_tokenizer.decoder
     if type(decoder).__name__ != "ByteLevel":
-        return _quote(token.replace(_SPACE, " "))
+        return token.replace(_SPACE, " ").encode("utf-8")
     table = _bytes_of_characters()
-    content = bytes(table[character] for character in token)
+    return bytes(table[character] for character in token)
+
+
+def _readable(tokenizer: PreTrainedTokenizerFast, token: str) -> str:
+    content = piece_bytes(tokenizer, token)
     try:
         return _quote(content.decode("utf-8"))
     except UnicodeDecodeError:
@@ -61,6 +67,7 @@ def _quote(text: str) -> str:
     return repr(("\u25cc" if alone else "") + text)
 
 
+@cache
 def _bytes_of_characters() -> dict[str, int]:
     """Byte-level tokenizers write each byte as a visible character: itself where it is one, else one after U+0100."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -78,4 +85,4 @@ def _columns(text: str) -> int:
     )
 
 
-__all__ = ["format_pieces"]
+__all__ = ["format_pieces", "piece_bytes"]

@@ -144,10 +144,17 @@ class ClassifierOptions(OptimiserOptions):
         "both", "What is kept of them: of a review, verdicts stand at its ends."
     )
     attention: Literal["model", "causal", "bidirectional"] = option("model", "What a token sees; model: as saved.")
-    pooling: Literal["last", "mean"] = option("mean", "What the classifier reads: the last token, or the mean of all.")
+    pooling: Literal["last", "mean", "layers"] = option(
+        "mean", "What the classifier reads: the last token, the mean of all, or the means of all layers, side by side."
+    )
+    head: Literal["linear", "random"] = option(
+        "random",
+        "How it starts on a trained trunk: as the linear classifier that is best before the trunk learns anything, or "
+        "drawn at random.",
+    )
     ngram_order: int = option(
         0,
-        "Add a linear classifier of the tokens and of runs of up to so many tokens, which is fitted to the labels by "
+        "Add a linear classifier of the words and of runs of up to so many words, which is fitted to the labels by "
         "itself and weighed against the trunk on validation; 0: none.",
     )
     hidden_dropout: float | None = option(None, "In place of the model's.")

@@ -18,6 +18,7 @@ from greffe.modeling import GreffeConfig, GreffeForCausalLM, GreffeForSequenceCl
 from greffe.modeling.loss import classification_loss
 from greffe.modeling.parameters import load_model, read_config
 from greffe.tokenization import check_compatible, load_tokenizer
+from greffe.tokenization.spelling import spell_tokens
 from torch.nn import functional as F
 from transformers import (
     DataCollatorWithPadding,
@@ -32,6 +33,7 @@ from .arguments import FinetuneArguments
 from .data_report import DataReport, describe_data
 from .finetune_trainer import FinetuneTrainer
 from .frozen_trunk import POOLED, HeadAlone, read_texts, says_the_same
+from .head_start import start_head
 from .labelled_data import LabelledTexts, read_labelled
 from .labels import LabelSet, collect_labels, encode_labels
 from .machine import BF16_LENGTHS
@@ -105,6 +107,11 @@ def fit(
     set_seed(arguments.seed)
     model = prepare_model(arguments, labels)
     check_compatible(model, tokenizer)
+    if arguments.head == "linear" and not arguments.from_scratch and arguments.freeze == "none":
+        show, size = progress is None and is_first_process(), arguments.per_device_eval_batch_size
+        loss = start_head(model, rows["train"], rows["validation"], ClassificationCollator(tokenizer), size, show)
+        if progress is None:
+            announce(f"the head starts with a loss of {loss:.3f} on validation")
     use_cache = model.config.use_cache  # which the library switches off
     trainer = make_trainer(arguments, model, tokenizer, rows, labels, folder, progress is None)
     add_callbacks(trainer, arguments, ("texts", 1), progress)
@@ -113,7 +120,9 @@ def fit(
     model.config.use_cache = use_cache
     if arguments.ngram_order:
         logits = torch.as_tensor(predict_logits(trainer, rows["validation"]))
-        mixture = graft_ngrams(model, arguments.ngram_order, rows["train"], rows["validation"], logits)
+        mixture = graft_ngrams(
+            model, arguments.ngram_order, spell_tokens(tokenizer), rows["train"], rows["validation"], logits
+        )
         if progress is None:
             announce(
                 f"n-grams fitted with strength {mixture.strength:g}; on validation the logits of the trunk count "

@@ -54,8 +54,8 @@ def read_texts(
     classifier.eval()
     for batch in tqdm(batches, desc="the frozen trunk reads", unit="batch", disable=not show_progress, leave=False):
         inputs = {name: value.to(classifier.device) for name, value in collate(batch).items() if name != "labels"}
-        states = classifier.base_model(**inputs, use_cache=False).last_hidden_state
-        for row, vector in zip(batch, classifier.pool(states, inputs.get("attention_mask")).cpu(), strict=True):
+        _, pooled = classifier.read(**inputs, use_cache=False)
+        for row, vector in zip(batch, pooled.cpu(), strict=True):
             row[POOLED] = vector.clone()  # a part of the batch's tensor would keep the whole
 
 

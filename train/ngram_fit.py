@@ -20,12 +20,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from .linear_fit import fit_linear, minimise
+
 # Inverse strengths of the regularisation, from strong to weak; validation chooses.
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 # N-grams of fewer texts are left out: most are, what they say is chance, and they would share buckets with the others.
 _FEWEST = 2
 _TEXTS = 64  # whose n-grams are counted at once
-_ITERATIONS = 100  # of L-BFGS at the most
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Mixture:
 def graft_ngrams(
     classifier: GreffeForSequenceClassification,
     order: int,
+    spelling: Sequence[tuple[bytes, bool]],  # of each token, as `spell_tokens` has it
     train: Sequence[dict[str, Any]],
     validation: Sequence[dict[str, Any]],
     trunk_logits: Tensor,  # of the validation rows, (rows, C)
@@ -62,6 +64,7 @@ def graft_ngrams(
     classifier.config.ngram_order = order
     problem = str(classifier.config.problem_type)
     path = NgramPath(classifier.config)
+    path.learn_spelling(spelling)
     path.rarity.copy_(find_rarity(fill_bags(path, train), path.buckets))
     bags, held_out = fill_bags(path, train), fill_bags(path, validation)
     targets, held_out_targets = (torch.tensor([row["labels"] for row in rows]) for rows in (train, validation))
@@ -108,21 +111,13 @@ def find_rarity(bags: Bags, buckets: int) -> Tensor:
 def fit_weights(
     bags: Bags, shape: Sequence[int], targets: Tensor, problem: str
 ) -> Iterator[tuple[float, Tensor, Tensor]]:
-    """For each strength the weights (buckets, C) and biases (C) of the regularised regression, each from the last."""
+    """For each strength the weights (buckets, C) and biases (C) of the regularised regression."""
     seen, columns = bags.buckets.unique(return_inverse=True)
     bags = replace(bags, buckets=columns)
-    weight = torch.zeros(len(seen), shape[1], requires_grad=True)
-    bias = torch.zeros(shape[1], requires_grad=True)
-    for strength in STRENGTHS:
-
-        def objective(strength: float = strength) -> Tensor:
-            loss = classification_loss(bags.logits(weight) + bias, targets, problem, num_items_in_batch=1)
-            return loss + weight.square().sum() / (2 * strength)
-
-        minimise(objective, [weight, bias])
+    for strength, weight, bias in fit_linear(bags.logits, (len(seen), shape[1]), targets, problem, STRENGTHS):
         whole = torch.zeros(*shape)
-        whole[seen] = weight.detach()
-        yield strength, whole, bias.detach().clone()
+        whole[seen] = weight
+        yield strength, whole, bias
 
 
 def weigh(parts: Sequence[Tensor], targets: Tensor, problem: str) -> tuple[float, list[float]]:
@@ -135,18 +130,6 @@ def weigh(parts: Sequence[Tensor], targets: Tensor, problem: str) -> tuple[float
 
     minimise(objective, [scales])
     return objective().item(), scales.detach().relu().tolist()
-
-
-def minimise(objective: Any, parameters: list[Tensor]) -> None:
-    optimiser = torch.optim.LBFGS(parameters, max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        loss: Tensor = objective()
-        loss.backward()
-        return loss
-
-    optimiser.step(closure)
 
 
 __all__ = ["STRENGTHS", "Mixture", "graft_ngrams"]

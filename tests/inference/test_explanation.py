@@ -24,7 +24,7 @@ def reviews(number: int, seed: int = 2) -> list[str]:
     return [row["text"] for row in make_reviews(number, seed)]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "last", "layers"])
 def test_integrated_gradients_are_complete(tmp_path: Path, pooling: str) -> None:
     """The scores sum to the difference between the text and the empty one."""
     classifier = load_classifier(save_classifier(tmp_path / "model", steps=20, classifier_pooling=pooling))
@@ -39,7 +39,7 @@ THREE = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c":
 
 
 @pytest.mark.parametrize("labels", [{}, THREE], ids=["two labels", "three labels"])
-@pytest.mark.parametrize("pooling", ["mean", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "last", "layers"])
 def test_a_path_of_ngrams_is_explained_too(tmp_path: Path, pooling: str, labels: dict[str, Any]) -> None:
     """All of it, as the difference is that of the model that predicts."""
     options = {**labels, "classifier_pooling": pooling}

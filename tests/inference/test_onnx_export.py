@@ -147,6 +147,7 @@ def test_every_kind_of_model(tmp_path: Path, kind: str) -> None:
         },
         "bidirectional": {
             "is_causal": False, "id2label": {0: "stars"}, "label2id": {"stars": 0}, "problem_type": "regression",
+            "classifier_pooling": "layers",
         },
     }  # fmt: skip
     classifier = load_classifier(save_classifier(tmp_path / "model", steps=0, **options[kind]))

@@ -220,7 +220,7 @@ def test_padding_that_follows_a_causal_text_needs_no_mask(side: str, is_causal: 
     assert [mask is not None for mask in masks] == [needed]
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "layers"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_classifier_reads_real_tokens_only(kind: str, pooling: str, side: str) -> None:
     # The padding id stands in the texts too: only the mask tells which tokens are real.
@@ -240,6 +240,20 @@ def test_mean_and_last_pooling_differ() -> None:
         hidden = last.model(ids).last_hidden_state
         assert_close(last(ids).logits, last.score(hidden[:, -1]))
         assert_close(mean(ids).logits, last.score(hidden.mean(1)))
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_means_of_all_layers_side_by_side(kind: str, is_causal: bool) -> None:
+    options = {"classifier_pooling": "layers", "is_causal": is_causal, "num_labels": 3}
+    model = GreffeForSequenceClassification(tiny_config(kind, **options)).eval()
+    trunk, ids = model.model, random_ids(2, 6)
+    with torch.no_grad():
+        found = model(ids)
+        states = trunk(ids, output_hidden_states=True).hidden_states
+        assert_close(found.logits, model.score(torch.cat([each.mean(1) for each in states], -1)))
+        assert_close(states[-1], trunk(ids).last_hidden_state)
+        assert found.hidden_states is None  # they were not asked for
+        assert len(model(ids, output_hidden_states=True).hidden_states) == len(trunk.layers) + 1
 
 
 @pytest.mark.parametrize("is_causal", [True, False])

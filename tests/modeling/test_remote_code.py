@@ -43,7 +43,7 @@ print(json.dumps(results))
     [
         (GreffeForCausalLM, {}),
         (GreffeForSequenceClassification, {}),
-        (GreffeForSequenceClassification, {"ngram_order": 2, "ngram_buckets": 64}),
+        (GreffeForSequenceClassification, {"ngram_order": 2, "ngram_buckets": 64, "classifier_pooling": "layers"}),
     ],
 )
 def test_every_head_loads_without_greffe(saved_with: type, options: dict, kind: str, tmp_path: Path) -> None:

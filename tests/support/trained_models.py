@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 from greffe.modeling import GreffeForSequenceClassification
-from greffe.tokenization import save_tokenizer, train_tokenizer
+from greffe.tokenization import load_tokenizer, save_tokenizer, train_tokenizer
+from greffe.tokenization.spelling import spell_tokens
 from invented_text import make_documents
 from tiny_models import tiny_config
 
@@ -54,6 +55,7 @@ def save_classifier_with_path(folder: Path, **config: Any) -> Path:
     save_classifier(folder, steps=0, **{"ngram_order": 2, "ngram_buckets": 2**12, **config})
     model = GreffeForSequenceClassification.from_pretrained(folder)
     assert model.ngrams is not None
+    model.ngrams.learn_spelling(spell_tokens(load_tokenizer(folder)))
     torch.manual_seed(0)
     torch.nn.init.normal_(model.ngrams.weight)
     torch.nn.init.uniform_(model.ngrams.rarity, 1, 5)

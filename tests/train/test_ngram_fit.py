@@ -9,7 +9,8 @@ import pytest
 import torch
 from greffe.modeling import GreffeForSequenceClassification
 from greffe.modeling.ngrams import NgramPath
-from greffe.tokenization import load_tokenizer
+from greffe.tokenization import load_tokenizer, train_tokenizer
+from greffe.tokenization.spelling import spell_tokens
 from greffe.train.cli import main
 from greffe.train.finetune import finetune
 from greffe.train.ngram_fit import STRENGTHS, fill_bags, find_rarity, fit_weights, graft_ngrams, weigh
@@ -20,7 +21,10 @@ from tiny_reviews import make_base, make_reviews, write_rows
 from tiny_stages import finetune_options
 
 SINGLE = "single_label_classification"
+WORDS = ["excellent", "été", "à", "œuvre", "l", "histoire", "décevant", "10", "naïf", "ça", "français", "1984e"]
+SIGNS = [" ", " ", " ", ", ", "'", "… ", " « ", "/", "-", "\n", "_"]
 Rows = list[dict[str, Any]]
+SPELLING = [(bytes([number]), True) for number in range(97)]  # each token a word
 
 
 def make_rows(number: int, seed: int = 0) -> Rows:
@@ -61,6 +65,39 @@ def test_weights_are_those_of_scikit_learn(order: int) -> None:
         assert np.isclose(found, expected, atol=0.005 * np.abs(expected).max()).mean() > 0.9
 
 
+def test_words_are_those_of_scikit_learn() -> None:
+    """However a tokenizer cuts them, in whatever case, with whatever sign between them."""
+    train, held_out = make_sentences(200), make_sentences(80, seed=1)
+    tokenizer = train_tokenizer(train, vocab_size=360)
+    assert max(len(tokenizer(word)["input_ids"]) for word in WORDS) > 2
+    path = NgramPath(tiny_config(vocab_size=len(tokenizer), ngram_order=2, ngram_buckets=2**22, num_labels=2))
+    path.learn_spelling(spell_tokens(tokenizer))
+    rows = {
+        name: [{"input_ids": ids} for ids in tokenizer(texts)["input_ids"]]
+        for name, texts in (("train", train), ("held_out", held_out))
+    }
+    path.rarity.copy_(find_rarity(fill_bags(path, rows["train"]), path.buckets))
+    vectoriser = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"[^\W_]+", sublinear_tf=True, min_df=2).fit(train)
+    assert (path.rarity > 0).sum() == len(vectoriser.vocabulary_)  # no two share a bucket
+    torch.nn.init.normal_(path.weight)
+    weights = np.zeros((len(vectoriser.vocabulary_), 2), dtype=np.float32)
+    for ngram, column in vectoriser.vocabulary_.items():
+        buckets, counts = path.count(torch.tensor([tokenizer(ngram.upper())["input_ids"]]))
+        weights[column] = path.weight[buckets[counts > 0][-1]].detach()  # the longest is the last
+    expected = vectoriser.transform(held_out) @ weights
+    assert len(set(map(tuple, expected.round(4).tolist()))) > 60
+    np.testing.assert_allclose(fill_bags(path, rows["held_out"]).logits(path.weight).detach(), expected, atol=1e-5)
+
+
+def make_sentences(number: int, seed: int = 0) -> list[str]:
+    draw = random.Random(seed)
+    cases = [str.lower, str.upper, str.capitalize]
+    return [
+        "".join(draw.choice(cases)(draw.choice(WORDS)) + draw.choice(SIGNS) for _ in range(draw.randint(1, 25)))
+        for _ in range(number)
+    ]
+
+
 def runs(words: list[str], order: int) -> list[str]:
     return [
         " ".join(words[start : start + length])
@@ -77,7 +114,7 @@ def test_the_classifier_says_what_was_weighed() -> None:
     targets = torch.tensor([row["labels"] for row in held_out])
     with torch.no_grad():
         trunk = torch.cat([model(input_ids=row).logits for row in ids])
-        mixture = graft_ngrams(model, 2, train, held_out, trunk)
+        mixture = graft_ngrams(model, 2, SPELLING, train, held_out, trunk)
         logits = torch.cat([model(input_ids=row).logits for row in ids])
     assert mixture.strength in STRENGTHS
     assert ((logits.argmax(1) == targets).float().mean()) > 0.8 > ((trunk.argmax(1) == targets).float().mean())
@@ -108,7 +145,7 @@ def test_other_tasks(problem: str) -> None:
     torch.manual_seed(0)
     model = GreffeForSequenceClassification(tiny_config(num_labels=2 if several else 1, problem_type=problem)).eval()
     trunk = torch.zeros(50, 2 if several else 1)
-    graft_ngrams(model, 2, rows[:150], rows[150:], trunk)
+    graft_ngrams(model, 2, SPELLING, rows[:150], rows[150:], trunk)
     path = fill_bags(model.ngrams, rows[150:]).logits(model.ngrams.weight)[:, 0].detach().numpy()
     labels = [row["labels"][0] if several else row["labels"] for row in rows[150:]]
     assert np.corrcoef(path, labels)[0, 1] > 0.5
