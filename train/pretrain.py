@@ -24,7 +24,16 @@ from .arguments import PretrainArguments
 from .muon import make_muon
 from .objectives import RowCollator, hybrid_loss, language_metrics, sum_nats
 from .packing import DocumentRows, PackedRows, TokenizedCorpus, cut_documents, tokenize_corpus
-from .run_folder import RECORD, SETTINGS, TOKENIZER, describe_base, describe_machine, keep_inputs, write_model
+from .run_folder import (
+    RECORD,
+    SETTINGS,
+    TOKENIZER,
+    describe_base,
+    describe_machine,
+    keep_inputs,
+    total_pretraining,
+    write_model,
+)
 from .spectral import start_embeddings
 from .stage_trainer import (
     StageTrainer,
@@ -338,7 +347,7 @@ def finish(
             "dropped_tokens": trainer.train_dataset.dropped_tokens,
         },
         "datasets": [path if is_hub_name(path) else Path(path).name for path in arguments.corpus],
-        "base_model": None if arguments.model is None else describe_base(Path(arguments.model)),
+        "base_model": None if arguments.model is None else continue_from(Path(arguments.model)),
         "steps": trainer.state.global_step,
         "tokens_seen": trainer.state.num_input_tokens_seen,
         "seconds": round(trainer.seconds, 1),
@@ -350,6 +359,11 @@ def finish(
         write_model(folder, trainer.model, trainer.processing_class, record)
     trainer.accelerator.wait_for_everyone()
     return record
+
+
+def continue_from(base: Path) -> dict[str, Any]:
+    """A pointer to the model that was continued, and what went into it."""
+    return {**describe_base(base), "pretraining": total_pretraining(base)}
 
 
 def read_evaluations(trainer: PretrainTrainer) -> list[dict[str, float]]:

@@ -231,6 +231,18 @@ def describe_base(folder: Path) -> dict[str, str]:
     return {"path": str(folder), "sha256": digest.hexdigest()}
 
 
+def total_pretraining(folder: Path) -> dict[str, float] | None:
+    """Seconds, steps and tokens that went into a language model, those of the models it continues included; None where
+    the folder has no record of it."""
+    if not (folder / RECORD).is_file():
+        return None
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    if record.get("stage") != "pretrain":
+        return None
+    before = (record.get("base_model") or {}).get("pretraining") or {}
+    return {name: (record.get(name) or 0) + before.get(name, 0) for name in ("seconds", "steps", "tokens_seen")}
+
+
 def describe_machine() -> dict[str, Any]:
     return {"python": platform.python_version(), "processors": os.cpu_count(), "platform": platform.platform()}
 
@@ -262,6 +274,7 @@ __all__ = [
     "open_run",
     "read_finished",
     "tell_remedy",
+    "total_pretraining",
     "write_json",
     "write_model",
 ]

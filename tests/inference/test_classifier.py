@@ -53,7 +53,7 @@ def test_a_path_of_ngrams_is_a_part_of_the_model(tmp_path: Path) -> None:
         assert list(prediction.probabilities.values()) == pytest.approx(alone.softmax(-1).tolist(), abs=1e-5)
         with torch.no_grad():
             path = classifier.model.ngrams(torch.tensor([ids]))[0]
-        assert path.abs().max() > 0.01
+        assert (path.abs().max() > 0.01) == bool(text)  # without a word it has nothing to say
         classifier.model.ngrams, kept = None, classifier.model.ngrams
         torch.testing.assert_close(alone - logits_of(classifier, ids), path, atol=1e-5, rtol=1e-5)
         classifier.model.ngrams = kept

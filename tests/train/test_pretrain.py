@@ -23,6 +23,7 @@ from greffe.train import stage_trainer
 from greffe.train.checkpoints import list_checkpoints, remove_old_checkpoints
 from greffe.train.cli import main
 from greffe.train.pretrain import pretrain
+from greffe.train.run_folder import total_pretraining
 from invented_text import make_documents
 from processes import flags_of, kill_again_and_again, run_two_processes
 from safetensors.torch import load_file
@@ -183,7 +184,7 @@ def test_bf16_where_the_processor_has_it(
 
 
 def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> None:
-    pretrain(options(corpus, tmp_path / "first"))
+    first = pretrain(options(corpus, tmp_path / "first"))
     other = tmp_path / "other.jsonl"
     other.write_text("\n".join(json.dumps({"body": text}) for text in make_documents(200, seed=9)))
     sizes = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"))
@@ -192,6 +193,11 @@ def test_continuing_a_model_on_another_corpus(corpus: Path, tmp_path: Path) -> N
     assert record["base_model"]["path"] == str(tmp_path / "first")
     assert len(record["base_model"]["sha256"]) == 64
     assert (tmp_path / "second" / "tokenizer.json").read_bytes() == (tmp_path / "first" / "tokenizer.json").read_bytes()
+    third = pretrain(replace(arguments, model=str(tmp_path / "second"), output=str(tmp_path / "third")))
+    for name in ("seconds", "steps", "tokens_seen"):  # what went into it is counted from the beginning
+        parts = [made[name] for made in (first, record, third)]
+        assert min(parts) > 0
+        assert total_pretraining(tmp_path / "third")[name] == pytest.approx(sum(parts))
 
 
 # Surviving -----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,14 @@ from ..finetune import LabelledParts, check_arguments, fit, make_rows, predict_l
 from ..labels import count_labels
 from ..machine import native_bf16
 from ..metrics import make_compute_metrics
-from ..run_folder import RECORD, describe_base, describe_machine, describe_versions, hold_folder
+from ..run_folder import (
+    RECORD,
+    describe_base,
+    describe_machine,
+    describe_versions,
+    hold_folder,
+    total_pretraining,
+)
 from ..stage_trainer import announce, stop_with_a_line
 from .baselines import fit_tfidf, predict_majority
 from .budgets import parse_budgets, sample_rows
@@ -370,13 +377,10 @@ def fingerprint(path: Path) -> str:
 def describe_model(folder: str, sha256: str, classes: int) -> dict[str, Any]:
     """Where the parameters of the classifier are, and how its trunk was pre-trained, as far as its folder tells."""
     counts = count_parameters(load_structure(folder, num_labels=classes))
-    record = {}
-    if (Path(folder) / RECORD).is_file():
+    pretraining: dict[str, Any] | None = total_pretraining(Path(folder))
+    if pretraining is not None:
         record = json.loads((Path(folder) / RECORD).read_text(encoding="utf-8"))
-    pretraining = None
-    if record.get("stage") == "pretrain":
-        pretraining = {name: record.get(name) for name in ("seconds", "steps", "tokens_seen", "metrics")}
-        pretraining["corpus"] = record.get("datasets")
+        pretraining |= {"metrics": record.get("metrics"), "corpus": record.get("datasets")}
     return {
         "path": Path(folder).name,
         "sha256": sha256,
